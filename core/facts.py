@@ -10,7 +10,8 @@ from typing import Final
 from lakeward.core.clock import Ahead
 from lakeward.core.events import LOAD_SEQUENCE, Cell, Operation, Position
 from lakeward.core.ledger import SourceObject
-from lakeward.core.log_restart import LogSpan, ObjectSpans
+from lakeward.core.log_restart import ObjectSpans
+from lakeward.core.log_steps import LogSpan, LogSteps
 from lakeward.core.memory import UNPLACED, Reason
 from lakeward.core.other_tables import OtherTables
 from lakeward.core.remaking import Remaking
@@ -60,8 +61,8 @@ class ObjectFacts:
     `ahead` is its greatest source time that lies too far in the future to be believed,
     `backwards` the first row whose sequence runs backwards by more than the lateness. `is_load`
     says that it is one of a declared full load, also where it holds nothing. `spans` are its changes by the
-    log that they are of, where its places are those of a source's log; `step` is the first row that steps back in
-    the log and is newer than the rows before it. `refusal` is there where every row is refused, for one reason.
+    log that they are of, where its places are those of a source's log; `steps` are its rows that step back in
+    the log (None: there are none). `refusal` is there where every row is refused, for one reason.
     """
 
     object: SourceObject
@@ -73,13 +74,13 @@ class ObjectFacts:
     is_load: bool = False
     backwards: int | None = None
     spans: tuple[LogSpan, ...] = ()
-    step: int | None = None
+    steps: LogSteps | None = None
     refusal: Refusal | None = None
 
     @property
     def in_log(self) -> ObjectSpans:
         """What it has of the source's log."""
-        return ObjectSpans(self.object.name, self.object.order, self.spans, self.step)
+        return ObjectSpans(self.object.name, self.object.order, self.spans, self.steps or LogSteps())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

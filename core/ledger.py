@@ -15,6 +15,7 @@ from lakeward.core.events import Position
 from lakeward.core.failures import Failure
 from lakeward.core.loads import UNNAMED, Awaited, Load, Naming
 from lakeward.core.log_restart import LogRestart
+from lakeward.core.log_steps import LogReached
 from lakeward.core.schema import Schema
 
 
@@ -183,7 +184,8 @@ class Taken:
     where no other was applied. `overtaken` are objects that earlier runs saw, of an epoch before it: they are never
     applied. `columns` are those of the table as it stands, None where
     there is none yet, or they are not those of its source: objects that do not tell theirs have these. At the
-    `restarts` the log of the source starts over, and places of changes are lifted.
+    `restarts` the log of the source starts over, and places of changes are lifted; `reached` is how far the table
+    has come in that log.
     """
 
     objects: tuple[SourceObject, ...] = ()
@@ -204,6 +206,7 @@ class Taken:
     columns: Schema | None = None
     is_first: bool = False
     restarts: tuple[LogRestart, ...] = ()
+    reached: LogReached = field(default_factory=LogReached)
 
     @property
     def bytes(self) -> int:

@@ -13,7 +13,8 @@ from lakeward.core.evolution import with_new_names
 from lakeward.core.history.kept import options_of
 from lakeward.core.job import Idle, Job, Look, OthersAlone, Prepared, Settlement, Watch, unwatched
 from lakeward.core.ledger import Taken, digest_of
-from lakeward.core.log_restart import LOG_ALARM, LogName, LogReached, LogRestart
+from lakeward.core.log_restart import LOG_ALARM, LogRestart
+from lakeward.core.log_steps import LogName, LogReached
 from lakeward.core.looking import look, recall
 from lakeward.core.memory import Memory, next_mark
 from lakeward.core.mending import check_every
@@ -51,12 +52,13 @@ def prepare_seen(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle | 
     epoch = standing.progress.epoch if taken.load is None else taken.load
     columns = None if standing.schema is None else as_it_stands(job, standing).schema
     restarts = LogRestart.all_of(seen.recalled.acked(epoch).get(LOG_ALARM, ()))
-    taken = replace(taken, columns=columns, restarts=restarts)
+    reached = _reached(seen, epoch)
+    taken = replace(taken, columns=columns, restarts=restarts, reached=reached)
     with watch("read"):
         batch = job.source.read(job.dimension, taken, epoch)
     try:
         refuse_half_load(str(job.dimension.name), batch.facts, seen.past)
-        refuse_log_restart(job.dimension, batch.facts, _reached(seen, epoch), restarts)
+        refuse_log_restart(job.dimension, batch.facts, reached, restarts)
     except AlarmRaised:
         batch.close()
         raise
@@ -177,7 +179,7 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
             _check_sum(planned, resolved)
             refuse_flood(planned.dimension, resolved.rejects, resolved.counts.read)
             if resolved.counts.stale and not planned.releases:
-                refuse_stale_log(planned.dimension, planned.facts, _reached(found, planned.epoch))
+                refuse_stale_log(planned, resolved.counts, found.taken.reached)
     except BaseException:
         if resolved is not None:
             resolved.close()
@@ -194,7 +196,7 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
     )
 
 
-def _reached(seen: Look | Found[F], epoch: int) -> LogReached:
+def _reached(seen: Look, epoch: int) -> LogReached:
     """Return how far a table has come in the log of its source, in this epoch of the table."""
     progress, records = seen.standing.progress, [r for r in seen.recalled.records if r.is_of(epoch)]
     if progress.epoch != epoch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from lakeward.core.counts import Counts
 from lakeward.core.dimension import SHARE_FROM, Dimension, Match, Ordered, TableName, Unreadable
 from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, SchemaConflict, SourceError, TableError
 from lakeward.core.events import Operation, Sequences
@@ -13,14 +14,8 @@ from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.history.kept import SOFT
 from lakeward.core.history.refusing import refuse_other_history
 from lakeward.core.ledger import Past, SourceObject, digest_of
-from lakeward.core.log_restart import (
-    LOG_ALARM,
-    FoundRestart,
-    LogReached,
-    LogRestart,
-    find_doubt,
-    find_restart,
-)
+from lakeward.core.log_restart import LOG_ALARM, FoundRestart, LogRestart, find_likely_restart, find_restart
+from lakeward.core.log_steps import LogReached
 from lakeward.core.memory import Reason
 from lakeward.core.numerals import format_count
 from lakeward.core.progress import Progress
@@ -241,11 +236,17 @@ def refuse_log_restart(
         raise _log_restart(dimension, found)
 
 
-def refuse_stale_log(dimension: Dimension, facts: BatchFacts, reached: LogReached) -> None:
+def refuse_stale_log(planned: MergePlan, counts: Counts, reached: LogReached) -> None:
     """Raise AlarmRaised where changes of a batch are stale, and its log has started over rather than lagged."""
-    found = find_doubt([item.in_log for item in facts.objects], reached)
+    facts = planned.facts
+    found = find_likely_restart(
+        [item.in_log for item in facts.objects],
+        reached,
+        repeated=counts.stale + counts.duplicates,
+        events=facts.read - facts.skipped,
+    )
     if found is not None:
-        raise _log_restart(dimension, found)
+        raise _log_restart(planned.dimension, found)
 
 
 def _log_restart(dimension: Dimension, found: FoundRestart) -> AlarmRaised:

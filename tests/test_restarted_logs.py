@@ -73,6 +73,32 @@ RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] = {
             ],
         ),
     ),
+    "climbs_past": (
+        "24h",
+        (
+            [("c", 1, "a", 0, mysql("bin.000400", 4)), ("c", 2, "a", 1000, mysql("bin.000400", 90))],
+            [
+                ("u", 1, "late", HOUR, mysql("bin.000399", 4, 2)),
+                ("d", 2, None, HOUR + 1000, mysql("bin.000399", 90, 2)),
+                ("u", 1, "b", HOUR + 5000, mysql("bin.000401", 4, 2)),
+            ],
+        ),
+    ),
+    "behind_an_old_change": (
+        "ordered",
+        (
+            [
+                ("c", 1, "old", 0, postgres(899_000)),
+                ("u", 1, "a", 1000, postgres(900_100)),
+                ("c", 2, "a", 2000, postgres(900_200)),
+            ],
+            [
+                ("c", 1, "old", 0, postgres(899_000)),
+                ("u", 1, "b", HOUR, postgres(899_500)),
+                ("d", 2, None, HOUR + 1000, postgres(899_600)),
+            ],
+        ),
+    ),
     "other_log": (
         "24h",
         (

@@ -40,7 +40,7 @@ from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.events import (
     facts,
 )
-from lakeward.adapters.spark.frame_facts import lift_places, steps_back, with_ahead
+from lakeward.adapters.spark.frame_facts import lift_places, log_steps, steps_back, with_ahead
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.local_rows import FilePlace
@@ -140,7 +140,8 @@ class DmsSource:
         frame, close = self.kept.keep(rows, dimension, objects)
         try:
             limit = believed(self.now())
-            found = surveyed(with_ahead(frame, limit), dimension, files, self.folder)
+            judged = with_ahead(frame, limit)
+            found = surveyed(judged, dimension, files, self.folder)
             if dimension.source not in self.tables_with_torn_rows and any(TORN in group.flags for group in found):
                 self.tables_with_torn_rows.add(dimension.source)
                 close()
@@ -158,7 +159,7 @@ class DmsSource:
                 objects=[replace(item, etag=tags[item.name]) for item in objects],
                 loads={file.object.name for file in files if file.name.is_load},
                 back=steps_back(frame, found, dimension),
-                steps={} if dimension.sequences.are_wide else None,
+                steps=log_steps(judged, found, taken.reached) if dimension.sequences.are_wide else None,
                 may_need=self._reading(dimension).in_part,
                 close=close,
             )

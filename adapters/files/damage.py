@@ -13,7 +13,6 @@ from lakeward.adapters.files.fields import FIELD_FLAGS
 from lakeward.adapters.files.frames import ODD
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, not_declared
-from lakeward.adapters.files.messages import NO_PLACE
 from lakeward.adapters.files.path_columns import in_both
 from lakeward.adapters.files.sharing import HAS_OTHER, other_tables
 from lakeward.adapters.landed.form import no_utf_8, packed
@@ -21,7 +20,7 @@ from lakeward.adapters.landed.repeats import refuse_moved_columns
 from lakeward.adapters.landed.unread import not_read
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.errors import FAILURES, full_text, unreachable
-from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object
+from lakeward.adapters.spark.events import AHEAD, NO_PLACE, SKIPPED, Group, by_object
 from lakeward.adapters.spark.frame_facts import survey
 from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.names import column

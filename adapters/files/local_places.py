@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from lakeward.adapters.files.local_texts import number
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.events import READ_SEQUENCE
-from lakeward.core.log_restart import OVERLAP
+from lakeward.core.log_steps import OVERLAP
 
 Field: TypeAlias = Callable[[str], str | None]
 """Return one field of the source of a message as a text."""

@@ -21,14 +21,11 @@ from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, Decoded, to_rows
 from lakeward.adapters.messages.message import BODY
 from lakeward.adapters.messages.wire import Writing
-from lakeward.adapters.spark.events import IS_EVENT, Group, has_order
+from lakeward.adapters.spark.events import IS_EVENT, NO_PLACE, Group, has_order
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LINE, NAME, RANK, VALUE
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Schema
-
-NO_PLACE: Final = "_lakeward_no_place"
-"""Flags a message that should tell its place in the log of its source, and does not."""
 
 _UNPLACED: Final = (
     "Only their arrival orders messages that tell no place in the log of their source. If they are flattened, let "

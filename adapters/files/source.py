@@ -15,7 +15,7 @@ from lakeward.adapters.files.fields import FIELD_FLAGS, count_near_words, count_
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, with_schema
-from lakeward.adapters.files.messages import NO_PLACE, count_unplaced, opened_messages, with_versions
+from lakeward.adapters.files.messages import count_unplaced, opened_messages, with_versions
 from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns
@@ -30,7 +30,7 @@ from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.messages.decoded import OTHER_TABLE
-from lakeward.adapters.spark.events import SKIPPED, Group, facts
+from lakeward.adapters.spark.events import NO_PLACE, SKIPPED, Group, facts
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame, in_spark
@@ -130,7 +130,8 @@ class FilesSource:
         frame, close = self.kept.keep(rows, dimension, objects)
         try:
             limit = believed(self.now())
-            found = surveyed(with_ahead(frame, limit), table.dimension, files)
+            judged = with_ahead(frame, limit)
+            found = surveyed(judged, table.dimension, files)
             must_look_again = self._must_look_again(dimension.source, found)
             unchanged = still_alike(self.folder, dimension.source, taken)
             if len(unchanged.objects) < len(objects) or must_look_again:
@@ -150,7 +151,7 @@ class FilesSource:
                 epoch=epoch,
                 objects=[replace(item, etag=tags[item.name]) for item in objects],
                 back={},  # rows of plain files need not be sorted by the column that orders them
-                steps=log_steps(frame, found) if table.options.is_messages else None,
+                steps=log_steps(judged, found, taken.reached) if table.options.is_messages else None,
                 loads=[item.name for item in objects if taken.load is not None],
                 may_need=table.reading.in_part,
                 close=close,

@@ -7,14 +7,16 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.spark.events import Group, by_object, facts, spans
+from lakeward.adapters.spark.events import Group, by_object, facts
 from lakeward.adapters.spark.local_frame import Frame
+from lakeward.adapters.spark.log_steps import spans
 from lakeward.adapters.spark.refused import find_refusals
 from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, is_suspicious, take, touched, until_changed
 from lakeward.core.loads import UNNAMED, Naming
+from lakeward.core.log_steps import LogSteps
 from lakeward.core.ports import Batch
 
 Numbered: TypeAlias = Callable[[TableName, Sequence[SourceObject], Past], Sequence[SourceObject]]
@@ -87,14 +89,14 @@ def to_batch(
     objects: Sequence[SourceObject],
     loads: Collection[str] = (),
     back: Mapping[int, int],
-    steps: Mapping[int, int] | None = None,
+    steps: Mapping[int, LogSteps] | None = None,
     may_need: frozenset[Capability],
     close: Callable[[], None],
 ) -> Batch[Frame]:
     """Return a batch of a frame that was surveyed; `loads` are the files of a full load among its objects.
 
-    `back` has the first row of each object whose sequence runs backwards. `steps` has the first
-    row of each that steps back in the source's log and is newer (None: sequences are no places in a log).
+    `back` has the first row of each object whose sequence runs backwards. `steps` has the rows
+    of each that step back in the source's log (None: sequences are no places in a log).
     """
     known = facts(found, dimension, dimension.schema, objects, epoch, may_need=may_need)
     groups, refusals = by_object(found), find_refusals(frame, found)
@@ -104,7 +106,7 @@ def to_batch(
             is_load=item.object.name in loads,
             backwards=back.get(item.object.order),
             spans=() if steps is None else spans(groups.get(item.object.order, ())),
-            step=None if steps is None else steps.get(item.object.order),
+            steps=None if steps is None else steps.get(item.object.order),
             refusal=refusals.get(item.object.order),
         )
         for item in known.objects

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import reduce
 from itertools import takewhile
 from typing import Final, TypeAlias
 
@@ -16,7 +17,8 @@ from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, P
 from lakeward.core.facts import READ_REASONS, BatchFacts, Capability, ObjectFacts, Refusal
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take, until_changed
 from lakeward.core.loads import Naming
-from lakeward.core.log_restart import LogName, LogRestart, first_newer_step, lift_place, spans_of
+from lakeward.core.log_restart import LogRestart, lift_place
+from lakeward.core.log_steps import LogChange, LogName, LogReached, find_steps, spans_of
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.other_tables import OtherTables
 from lakeward.core.plan import tolerance_of
@@ -109,12 +111,13 @@ class MemorySource:
         objects = list(takewhile(lambda one: one.schema == schema, every))
         dimension = replace(dimension, schema=schema or dimension.schema)
         objects = [one if epoch == 1 else _of_epoch(one, epoch) for one in objects]
+        written = objects
         objects = [_lifted(one, taken.restarts) for one in objects] if taken.restarts else objects
         items = [item for one in objects for item in one.items]
         limit = None if self.now is None else believed(self.now())
         tolerance = tolerance_of(dimension)
         found = [_object_facts(o, limit, tolerance) for o in objects]
-        found = [self._in_log(one, of) for one, of in zip(objects, found, strict=True)]
+        found = self._in_log(written, found, taken, limit)
         facts = facts_of(dimension, items, found, limit)
         behind = None if all(one.is_load for one in objects) else epoch
         others = sum((Counter(one.others) for one in objects), Counter[str]())
@@ -124,15 +127,20 @@ class MemorySource:
         loaded = taken.load or self.loaded.get(dimension.source) or behind
         return Batch(items, replace(facts, loaded=loaded, own_times=self.own_times))
 
-    def _in_log(self, found: MemoryObject, facts: ObjectFacts) -> ObjectFacts:
-        """Add what an object has of the source's log."""
-        if self.logs is None:
-            return facts
-        events = [item for item in found.items if isinstance(item, ChangeEvent)]
-        spans = spans_of((self.logs(event), event) for event in events if not event.is_load)
-        changes = [event for event in events if event.operation is not Operation.READ]
-        placed = [(self.logs(event), event) for event in changes if event.position.sequence]
-        return replace(facts, spans=spans, step=first_newer_step(placed))
+    def _in_log(
+        self, objects: Sequence[MemoryObject], found: Sequence[ObjectFacts], taken: Taken, limit: int | None
+    ) -> list[ObjectFacts]:
+        """Add what each object has of the source's log."""
+        logs, reached, told = self.logs, taken.reached, []
+        if logs is None:
+            return list(found)
+        for one, facts in zip(objects, found, strict=True):
+            events = [item for item in one.items if isinstance(item, ChangeEvent) and not item.is_load]
+            changes = [_in_log(event, logs(event), taken.restarts, limit) for event in events]
+            spans = spans_of(changes)
+            told.append(replace(facts, spans=spans, steps=find_steps(changes, reached, taken.reached)))
+            reached = reduce(LogReached.after, spans, reached)
+        return told
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
         """Return a truncate."""
@@ -165,6 +173,18 @@ class MemorySource:
         every = [_of_epoch(one, entry.epoch) for one in self.tables[dimension.source]]
         items = [item for one in every for item in one.items]
         return next(item for item in items if isinstance(item, ChangeEvent) and item.position == entry.position)
+
+
+def _in_log(event: ChangeEvent, log: LogName, restarts: Sequence[LogRestart], limit: int | None) -> LogChange:
+    """Return a change as it is compared with others of its log; it is not lifted yet."""
+    return LogChange(
+        row=event.position.row,
+        place=lift_place(event.position, restarts).sequence,
+        time=latest([event.time], limit),
+        log=log,
+        is_read=event.operation is Operation.READ,
+        has_place=event.position.has_order,
+    )
 
 
 def _lifted(found: MemoryObject, restarts: Sequence[LogRestart]) -> MemoryObject:

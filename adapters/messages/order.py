@@ -14,7 +14,7 @@ from typing import Final
 from lakeward.adapters.messages.wire import number
 from lakeward.adapters.spark.names import text
 from lakeward.core.events import READ_SEQUENCE
-from lakeward.core.log_restart import OVERLAP
+from lakeward.core.log_steps import OVERLAP
 
 _SPAN: Final = "10000000000000000000BD"  # ten to the nineteenth: an LSN and an SCN have no more digits
 _POSITIONS: Final = "10000000000000000BD"

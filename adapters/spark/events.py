@@ -38,7 +38,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, Operation, Position
 from lakeward.core.facts import BatchFacts, Capability, ObjectFacts
 from lakeward.core.ledger import SourceObject
-from lakeward.core.log_restart import LEAST_GAP, OVERLAP, LogName, LogRestart, LogSpan
+from lakeward.core.log_restart import LogRestart
 from lakeward.core.memory import HOLDING, UNPLACED, Reason
 from lakeward.core.plan import tolerance_of
 from lakeward.core.schema import Schema
@@ -59,6 +59,9 @@ EVENT_COLUMNS: Final = (
 
 AHEAD: Final = "_lakeward_ahead"
 """Flags a row whose source time is too far in the future to be believed."""
+
+NO_PLACE: Final = "_lakeward_no_place"
+"""Flags a message that should tell its place in the log of its source, and does not."""
 
 IS_EVENT: Final = f"{names.REASON} IS NULL"
 """Whether a row of the frame can be applied, as SQL."""
@@ -131,7 +134,11 @@ def range_of(keys: DataFrame, dimension: Dimension) -> KeyRange:
     return tuple(None if pair is None or pair[0] is None else pair for pair in ends)
 
 
-def survey(frame: DataFrame, dimension: Dimension, *flags: str, log: str = "_lakeward_log") -> Sequence[Group]:
+LOG: Final = "_lakeward_log"
+"""The column that names the log of the source that a change is in, where rows have it."""
+
+
+def survey(frame: DataFrame, dimension: Dimension, *flags: str, log: str = LOG) -> Sequence[Group]:
     """Return groups that have everything in them that `facts` makes of a frame, in one pass.
 
     `flags` are columns that say yes or no of a row, `log` names the source's log, where it is there.
@@ -233,7 +240,7 @@ def steps_back(frame: DataFrame, found: Sequence[Group], dimension: Dimension) -
     tolerance, in_doubt = tolerance_of(dimension), may_step_back(found, dimension)
     if not in_doubt:
         return {}
-    before = f"max({names.SEQUENCE}) OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {_ROWS_BEFORE})"
+    before = f"max({names.SEQUENCE}) OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {ROWS_BEFORE})"
     rows = (
         frame.where(f"{names.OBJECT} IN ({', '.join(map(str, in_doubt))}) AND NOT {IS_LOAD}")
         .selectExpr(names.OBJECT, names.ROW, f"{before} - {names.SEQUENCE} > {tolerance} AS is_back")
@@ -251,63 +258,8 @@ def may_step_back(found: Sequence[Group], dimension: Dimension) -> Sequence[int]
     return [] if tolerance is None else [o for o, g in by_object(found).items() if _span(g) > tolerance]
 
 
-def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
-    """Return the changes of one object by the log that they are of, and its rows of snapshots likewise."""
-    found: dict[tuple[LogName, bool], list[Group]] = defaultdict(list)
-    for group in groups:
-        if group.reason is None and group.operation is not None and group.least[0] != LOAD_SEQUENCE:
-            found[LogName.of(group.log), group.operation == Operation.READ.value].append(group)
-    return tuple(_log_span(log, alike, of_reads=of_reads) for (log, of_reads), alike in found.items())
-
-
-def _log_span(log: LogName, groups: Sequence[Group], *, of_reads: bool) -> LogSpan:
-    return LogSpan(
-        log,
-        row=min(group.least[1] for group in groups),
-        least=min(group.least[0] for group in groups),
-        greatest=max(group.greatest[0] for group in groups),
-        earliest=min((group.earliest for group in groups if group.earliest is not None), default=None),
-        latest=_greatest_time(group for group in groups if AHEAD not in group.flags),
-        of_reads=of_reads,
-    )
-
-
-def log_steps(frame: DataFrame, found: Sequence[Group]) -> Mapping[int, int]:
-    """Return the first row of each object that steps back in the source's log and is newer than all rows before it.
-
-    It is `core.log_restart.first_newer_step` as SQL. Rows of snapshots are left out. Objects with one place alone
-    are not looked at row by row.
-    """
-    in_doubt = may_step_in_log(found)
-    if not in_doubt:
-        return {}
-    over = f"OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {_ROWS_BEFORE})"
-    overlaps = f"coalesce(startswith(_lakeward_log, '{OVERLAP}'), false)"
-    bound = f"CASE WHEN {overlaps} THEN min({names.SEQUENCE}) {over} ELSE max({names.SEQUENCE}) {over} END"
-    is_lower = f"{names.SEQUENCE} < {bound}"
-    is_newer = f"{names.TIME} - max({names.TIME}) {over} >= {LEAST_GAP}"
-    is_change = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.READ.value}' AND {has_order()}"
-    rows = (
-        frame.where(f"{names.OBJECT} IN ({', '.join(map(str, in_doubt))}) AND {is_change}")
-        .selectExpr(names.OBJECT, names.ROW, f"{is_lower} AND {is_newer} AS is_step")
-        .where("is_step")
-        .groupBy(names.OBJECT)
-        .agg(F.min(names.ROW))
-        .collect()
-    )
-    return {row[0]: row[1] for row in rows}
-
-
-def may_step_in_log(found: Sequence[Group]) -> Sequence[int]:
-    """Return the objects that have changes of more than one place in the source's log."""
-    return [o for o, g in by_object(found).items() if any(map(_may_step, spans(g)))]
-
-
-def _may_step(span: LogSpan) -> bool:
-    return span.least < span.greatest and not span.of_reads
-
-
-_ROWS_BEFORE: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+ROWS_BEFORE: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+"""The rows of a window that stand before a row, as SQL."""
 
 
 def _span(groups: Sequence[Group]) -> int:
@@ -349,7 +301,7 @@ def facts(
         skipped=reasons.get(SKIPPED, 0),
         least=min((least for least, _ in bounds), default=None),
         greatest=max((greatest for _, greatest in bounds), default=None),
-        time=_greatest_time(group for group in found if AHEAD not in group.flags and group.reason != SKIPPED),
+        time=greatest_time(group for group in found if AHEAD not in group.flags and group.reason != SKIPPED),
         key_range=tuple(_key_range(events, index) for index in range(len(dimension.key))),
         needs=_needs(events),
         may_need=may_need,
@@ -377,7 +329,7 @@ def _object_facts(item: SourceObject, groups: Sequence[Group], epoch: int) -> Ob
     if not groups:
         return ObjectFacts(item, 0)
     unreadable = sum(group.rows for group in groups if group.reason == Reason.UNREADABLE.value)
-    ahead = _greatest_time(group for group in groups if AHEAD in group.flags and group.reason != SKIPPED)
+    ahead = greatest_time(group for group in groups if AHEAD in group.flags and group.reason != SKIPPED)
     return ObjectFacts(item, sum(g.rows for g in groups), *_bounds(_placed(groups), epoch), unreadable, ahead)
 
 
@@ -386,7 +338,8 @@ def _placed(groups: Sequence[Group]) -> Sequence[Group]:
     return [group for group in groups if group.has_place] or groups
 
 
-def _greatest_time(groups: Iterable[Group]) -> int | None:
+def greatest_time(groups: Iterable[Group]) -> int | None:
+    """Return the greatest source time of some groups, in microseconds since 1970 (None: none is known)."""
     return max((group.time for group in groups if group.time is not None), default=None)
 
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from lakeward.adapters.spark import events, local_survey
 from lakeward.adapters.spark.events import Group
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.log_steps import log_steps as spark_log_steps
 from lakeward.core.dimension import Dimension
 from lakeward.core.log_restart import LogRestart
+from lakeward.core.log_steps import LogReached, LogSteps
 
 
 def survey(frame: Frame, dimension: Dimension, *flags: str) -> Sequence[Group]:
@@ -39,8 +41,8 @@ def steps_back(frame: Frame, found: Sequence[Group], dimension: Dimension) -> Ma
     return events.steps_back(frame, found, dimension)
 
 
-def log_steps(frame: Frame, found: Sequence[Group]) -> Mapping[int, int]:
-    """Return the first row of each object that steps back in the source's log and is newer than all before it."""
+def log_steps(frame: Frame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
+    """Compare the changes of each object row by row in the source's log; see `adapters.spark.log_steps`."""
     if isinstance(frame, LocalFrame):
-        return local_survey.log_steps(frame, found)
-    return events.log_steps(frame, found)
+        return local_survey.log_steps(frame, found, reached)
+    return spark_log_steps(frame, found, reached)

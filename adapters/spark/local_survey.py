@@ -17,19 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import (
-    AHEAD,
-    IN_PART,
-    SKIPPED,
-    Group,
-    may_step_back,
-    may_step_in_log,
-)
+from lakeward.adapters.spark.events import AHEAD, IN_PART, NO_PLACE, SKIPPED, Group, may_step_back
 from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.adapters.spark.log_steps import before_steps
 from lakeward.adapters.spark.types import is_bounded
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import LOAD_SEQUENCE, UNORDERED, ChangeEvent, Operation, Position
-from lakeward.core.log_restart import LogName, LogRestart, first_newer_step, lift_place
+from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, UNORDERED, Operation, Position
+from lakeward.core.log_restart import LogRestart, lift_place
+from lakeward.core.log_steps import LogChange, LogName, LogReached, LogSteps, find_steps
 from lakeward.core.plan import tolerance_of
 
 _LOG: Final = "_lakeward_log"
@@ -150,22 +145,25 @@ def steps_back(frame: LocalFrame, found: Sequence[Group], dimension: Dimension) 
     return first
 
 
-def log_steps(frame: LocalFrame, found: Sequence[Group]) -> Mapping[int, int]:
-    """Return the first row of each object that steps back in the source's log and is newer than all before it."""
-    in_doubt = may_step_in_log(found)
-    if not in_doubt:
+def log_steps(frame: LocalFrame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
+    """Compare the changes of each object row by row in the source's log, from where the table has `reached`."""
+    before = before_steps(found, reached)
+    if not before:
         return {}
-    rows = _of_objects(frame.rows, in_doubt)
+    rows = _of_objects(frame.rows, before)
     rows = rows.filter(rows.column(names.REASON).is_null())
     beside = [rows.column(name).to_pylist() for name in (names.OPERATION, names.TIME, _LOG)]
-    changes: dict[int, list[tuple[LogName, ChangeEvent]]] = defaultdict(list)
-    for place, operation, time, log in zip(_places(rows), *beside, strict=True):
-        if operation not in (None, Operation.READ.value) and place.sequence not in UNORDERED:
-            position = Position(0, place.sequence, place.object, place.row)
-            event = ChangeEvent(operation=Operation(operation), position=position, time=time)
-            changes[place.object].append((LogName.of(log), event))
-    steps = {item: first_newer_step(of_item) for item, of_item in changes.items()}
-    return {item: row for item, row in steps.items() if row is not None}
+    nothing = [False] * len(rows)
+    flags = [rows.column(name).to_pylist() if name in frame.columns else nothing for name in (AHEAD, NO_PLACE)]
+    changes: dict[int, list[LogChange]] = defaultdict(list)
+    for place, operation, time, log, is_ahead, no_place in zip(_places(rows), *beside, *flags, strict=True):
+        if operation not in (None, Operation.READ.value) and place.sequence not in (LOAD_SEQUENCE, READ_SEQUENCE):
+            known = None if is_ahead else time
+            has_place = not no_place and place.sequence not in UNORDERED
+            change = LogChange(place.row, place.sequence, known, LogName.of(log), has_place=has_place)
+            changes[place.object].append(change)
+    steps = {item: find_steps(of_item, before[item], reached) for item, of_item in changes.items()}
+    return {item: of_item for item, of_item in steps.items() if of_item != LogSteps()}
 
 
 def _of_objects(rows: pa.Table, objects: Iterable[int]) -> pa.Table:

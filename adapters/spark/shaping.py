@@ -317,7 +317,7 @@ def _with_order(item: ObjectFacts, of_source: ObjectFacts) -> ObjectFacts:
         is_load=of_source.is_load,
         backwards=of_source.backwards,
         spans=of_source.spans,
-        step=of_source.step,
+        steps=of_source.steps,
     )
 
 

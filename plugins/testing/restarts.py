@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Final
 
 from lakeward.core.ledger import SourceObject
-from lakeward.core.log_restart import FoundRestart, LogReached, LogRestart, find_restart
+from lakeward.core.log_restart import FoundRestart, LogRestart, find_restart
+from lakeward.core.log_steps import LogReached
 from lakeward.plugins.testing.contract import Closed
-from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, Feed, Law, past
+from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, ROWS, Feed, Law, past
 from lakeward.plugins.testing.scripts import Item
 
 _HIGH: Final = 900_000
@@ -25,6 +27,29 @@ def a_log_that_starts_over_is_told(feed: Feed) -> None:
     assert found is not None, "changes that are newer by time and by arrival have lower places, and it is not told"
     last = max(item.order for batch in feed.batches() for item in batch.objects)
     assert found.restart.order == last, f"the log starts over in the object {last}; told is {found}"
+
+
+def a_log_that_climbs_past_its_old_end_is_told(feed: Feed) -> None:
+    """A later change of the object lies above all of the old log; the first still lies below."""
+    _put(feed, 1, _HIGH)
+    _put_each(feed, 3, [(_LOW, 3), (_HIGH + 100, 3), (_HIGH + 200, 3)])
+    _check_restart(feed, row=1)
+
+
+def a_log_that_starts_over_behind_an_old_change_is_told(feed: Feed) -> None:
+    """The first change of the object is delivered again; the second is newer than all, and lower in the log."""
+    _put(feed, 1, _HIGH)
+    _put_each(feed, 3, [(_HIGH, 1), (_LOW, 3), (_LOW + 100, 3)])
+    _check_restart(feed, row=2)
+
+
+def _check_restart(feed: Feed, row: int) -> None:
+    """Check that a restart is told at a row of the last object, in one batch with the others or by itself."""
+    wanted = (max(item.order for batch in feed.batches() for item in batch.objects), row)
+    for objects in (None, 1):
+        found = _restart(feed, objects)
+        assert found is not None, "a change that is newer by time and by arrival has a lower place; it is not told"
+        assert found.restart[:2] == wanted, f"the log starts over at object and row {wanted}; told is {found}"
 
 
 def changes_that_come_late_or_again_are_no_restart(feed: Feed) -> None:
@@ -51,12 +76,21 @@ def changes_from_a_restart_on_count_above_the_old_log(feed: Feed) -> None:
 
 
 def _put(feed: Feed, place: int, sequence: int, times_of: int | None = None) -> None:
-    """Put an object whose rows have the places behind `sequence`; raises Closed for a source without a log."""
+    """Put an object whose rows have the places behind `sequence`."""
+    _put_each(feed, place, [(sequence, times_of or place)] * ROWS)
+
+
+def _put_each(feed: Feed, place: int, rows: Sequence[tuple[int, int]]) -> None:
+    """Put an object: of each row the place that it lies behind, and the object whose times it has.
+
+    Raises Closed for a source without a log.
+    """
     if not feed.has_log:
         raise Closed("a log of the source")
     items = feed.items(place)
-    times = [item.time for item in feed.items(times_of or place)]
-    feed.put(DIMENSION, place, [_at(i, sequence + i.position.row, t) for i, t in zip(items, times, strict=True)])
+    times = [feed.items(of)[row].time for row, (_, of) in enumerate(rows)]
+    places = [sequence + item.position.row for item, (sequence, _) in zip(items, rows, strict=True)]
+    feed.put(DIMENSION, place, [_at(*row) for row in zip(items, places, times, strict=True)])
 
 
 def _sequences(feed: Feed, *restarts: LogRestart) -> Mapping[tuple[int, int], int]:
@@ -76,21 +110,27 @@ def _at(item: Item, sequence: int, time: int | None) -> Item:
     return replace(item, position=item.position._replace(sequence=sequence), time=time)
 
 
-def _restart(feed: Feed) -> FoundRestart | None:
+def _restart(feed: Feed, objects_per_batch: int | None = None) -> FoundRestart | None:
     """Return the first restart that the core finds by what is told, batch by batch."""
-    reached = LogReached()
-    for batch in feed.batches():
+    reached, source = LogReached(), feed.open()
+    applied: list[SourceObject] = []
+    while (taken := source.take(feed.dimension, past(applied))).objects:
+        taken = replace(taken, objects=taken.objects[:objects_per_batch], reached=reached)
+        batch = source.read(feed.dimension, taken, EPOCH)
+        batch.close()
         objects = [known.in_log for known in batch.facts.objects]
         found = find_restart(objects, reached, ())
         if found is not None:
             return found
-        for span in (span for known in objects for span in known.spans):
-            reached = reached.after(span)
+        reached = reduce(LogReached.after, (span for known in objects for span in known.spans), reached)
+        applied += [known.object for known in batch.facts.objects]
     return None
 
 
 LAWS: Final[tuple[Law, ...]] = (
     a_log_that_starts_over_is_told,
+    a_log_that_climbs_past_its_old_end_is_told,
+    a_log_that_starts_over_behind_an_old_change_is_told,
     changes_that_come_late_or_again_are_no_restart,
     changes_from_a_restart_on_count_above_the_old_log,
 )

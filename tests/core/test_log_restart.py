@@ -13,7 +13,8 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Wit
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
 from lakeward.core.job import Job
-from lakeward.core.log_restart import LEAST_GAP, LOG_ALARM, LogName, LogRestart, lift_place
+from lakeward.core.log_restart import LOG_ALARM, LogRestart, lift_place
+from lakeward.core.log_steps import LEAST_GAP, LogName
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
@@ -23,6 +24,9 @@ NAME = TableName("shop", "item")
 SECOND = 1_000_000
 DAY = Within(24 * 3600 * SECOND)
 PLAIN, OVERLAPPING = LogName(), LogName(overlap=True)
+
+
+Logs = tuple[LogName, LogName]
 
 
 class Feed:
@@ -126,6 +130,60 @@ def test_a_restart_within_one_object_is_found_at_its_row() -> None:
     feed.ack()
     apply_changes(feed.job)
     assert feed.rows == {1: "c"}
+
+
+@pytest.mark.parametrize("lateness", [DAY, ORDERED])
+@pytest.mark.parametrize("runs", [1, 2])
+@pytest.mark.parametrize(
+    "logs",
+    [
+        (PLAIN, PLAIN),
+        (OVERLAPPING, OVERLAPPING),
+        (LogName("bin.", "1", overlap=True), LogName("bin.", "2", overlap=True)),
+    ],
+)
+def test_a_restart_is_found_though_the_new_log_climbs_past_it(lateness: Lateness, logs: Logs, runs: int) -> None:
+    """Also where both logs are read in one run."""
+    feed = Feed(lateness)
+    old, new = logs
+    before = [(C, 1, "a", 900_000, 0), (C, 2, "b", 900_100, 1)]
+    after = [(U, 1, "a2", 899_000, 3600), (D, 2, None, 899_500, 3601), (C, 3, "c", 905_000, 3605)]
+    feed.deliver(*before, log=old)
+    if runs == 2:
+        apply_changes(feed.job)
+    raised = feed.stops(*after, log=new)
+    assert "row 1 of 00000002" in raised.found
+    feed.ack()
+    apply_changes(feed.job)
+    assert (feed.rows, feed.progress.counts.stale) == ({1: "a2", 3: "c"}, 0)
+
+
+@pytest.mark.parametrize("lateness", [DAY, ORDERED])
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_restart_is_found_behind_a_change_that_is_delivered_again(lateness: Lateness, runs: int) -> None:
+    feed = Feed(lateness)
+    feed.deliver((C, 1, "a", 899_000, 0), (U, 1, "b", 900_100, 1))
+    if runs == 2:
+        apply_changes(feed.job)
+    raised = feed.stops((C, 1, "a", 899_000, 0), (U, 1, "c", 899_500, 3600))
+    assert "row 2 of 00000002" in raised.found
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {1: "c"}
+
+
+@pytest.mark.parametrize("lateness", [DAY, ORDERED])
+@pytest.mark.parametrize("again", [[], [(C, 1, "a", 899_000, 10)]])
+def test_a_restart_is_found_where_transactions_overlap_and_a_newer_change_is_stale(
+    lateness: Lateness, again: list[tuple[Any, ...]]
+) -> None:
+    """It lies above the first of the table, and the new log climbs past the old one."""
+    feed = Feed(lateness)
+    feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10), (U, 1, "b", 900_100, 11), log=OVERLAPPING)
+    feed.stops(*again, (U, 1, "c", 899_500, 3600), (C, 3, "d", 905_000, 3605), log=OVERLAPPING)
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {9: "first", 1: "c", 3: "d"}
 
 
 def test_two_restarts_are_two_decisions() -> None:
@@ -268,6 +326,33 @@ def test_no_delivery_of_one_log_in_two_partitions_raises_an_alarm(data: st.DataO
             apply_changes(feed.job)
     apply_changes(feed.job)
     assert feed.progress.counts.quarantined == 0
+
+
+@given(st.data(), st.sampled_from([DAY, ORDERED]))
+def test_transactions_that_overlap_and_events_delivered_again_raise_nothing(
+    data: st.DataObject, lateness: Lateness
+) -> None:
+    """Places and times of a key rise together; those of two keys cross as they like."""
+    feed = Feed(lateness)
+    feed.apply((C, 9, "first", 1, 0), log=OVERLAPPING)
+    times, changes = [0] * 3, []
+    for n in range(data.draw(st.integers(1, 10))):
+        key = data.draw(st.integers(0, 2))
+        times[key] += data.draw(st.integers(0, 100))
+        changes.append((U, key, str(n), 100 + n, times[key]))
+    ranks = [data.draw(st.integers(0, 9)) for _ in times]  # keys come in any order, the changes of one in theirs
+    waiting = sorted(changes, key=lambda change: (change[3] + 3 * ranks[change[1]], change[3]))
+    delivered: list[tuple[Any, ...]] = []
+    while waiting:
+        again = delivered[-data.draw(st.integers(1, 5)) :] if data.draw(st.booleans()) else []
+        new = [waiting.pop(0) for _ in range(data.draw(st.integers(1, len(waiting))))]
+        feed.deliver(*again, *new, log=OVERLAPPING)
+        delivered += new
+        if data.draw(st.booleans()):
+            apply_changes(feed.job)
+    apply_changes(feed.job)
+    last = {key: value for _, key, value, _, _ in changes}
+    assert feed.rows == {9: "first", **last}
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import AHEAD, SKIPPED
+from lakeward.adapters.spark.events import AHEAD, NO_PLACE, SKIPPED
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, steps_back, survey, with_ahead
 from lakeward.adapters.spark.line import to_arrow
 from lakeward.adapters.spark.local_frame import LocalFrame, in_spark
@@ -22,6 +22,7 @@ from lakeward.adapters.spark.refused import find_refusals
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, Operation, Sequences
 from lakeward.core.log_restart import LogRestart
+from lakeward.core.log_steps import LogName, LogReached
 from lakeward.core.memory import Reason
 from lakeward.core.schema import Column, Schema, Type
 
@@ -62,7 +63,7 @@ def rows_of(random: Random, objects: int, sequence: pa.DataType) -> pa.Table:
             [[None], [None, "cast", SKIPPED], ["unreadable"], ["unreadable", SKIPPED], ["cast"]]
         )
         operations = random.choice([[o.value for o in Operation], ["update"], ["read", "insert"]])
-        logs = random.choice([[None], ["a 1"], ["~ "], ["a 1", "b 2"]])
+        logs = random.choice([[None], ["a 1"], ["~ "], ["~a 2", "~a 1"], ["a 1", "b 2"]])
         order = [*range(1, random.randrange(2, 9))]
         random.shuffle(order)
         for row in order:
@@ -73,16 +74,22 @@ def rows_of(random: Random, objects: int, sequence: pa.DataType) -> pa.Table:
             put(names.SEQUENCE, of(random.choices(places, [9, 4, 1, 1, 1])[0]))
             put(names.OBJECT, item)
             put(names.ROW, row)
-            put(names.TIME, random.choice([None, row * 1_000_000, random.randrange(9_000_000)]))
+            put(names.TIME, random.choice([None, item * 500_000 + random.choice([row, 9]) * 1_000_000]))
             put(names.REASON, random.choice(reasons))
             put(names.DETAIL, random.choice([None, f"row {row}"]))
             put(names.UNSET, random.choice([None, None, None, ["i"]]))
             put(names.OLD, random.choice([None, None, {"t": "x"}]))
             put(FLAG, random.choice([True, False, None]))
+            put(NO_PLACE, random.choice([False, False, None, True]))
             put(LOG, random.choice(logs))
     whole = dict.fromkeys((names.OBJECT, names.ROW, names.TIME), pa.int64()) | {names.SEQUENCE: sequence}
     types = {name: of[1] for name, of in KEY.items()} | whole
-    types |= {names.UNSET: pa.list_(pa.string()), names.OLD: pa.struct({"t": pa.string()}), FLAG: pa.bool_()}
+    types |= {
+        names.UNSET: pa.list_(pa.string()),
+        names.OLD: pa.struct({"t": pa.string()}),
+        FLAG: pa.bool_(),
+        NO_PLACE: pa.bool_(),
+    }
     return pa.table({name: pa.array(cells, types.get(name, pa.string())) for name, cells in made.items()})
 
 
@@ -90,6 +97,11 @@ def restarts(random: Random) -> Sequence[LogRestart]:
     found = {(random.randrange(200), random.randrange(1, 6)) for _ in range(5)}
     return [LogRestart(order, row, 1000 * n) for n, (order, row) in enumerate(sorted(found), 1)]
 
+
+REACHED: Final = (
+    LogReached(),
+    LogReached(lowest=5, highest=80, time=2_000_000, logs=frozenset({LogName("a", "1"), LogName("a", "3")})),
+)
 
 SEQUENCES: Final = {
     Sequences.TIMES: pa.int64(),
@@ -104,18 +116,22 @@ def test_all_that_is_found_is_what_spark_finds(spark: SparkSession, sequences: S
     table = dimension(sequences, 25)
     given = LocalFrame(rows_of(random, 200, SEQUENCES[sequences]), lambda: spark)
     lifts = restarts(random)
-    local = with_ahead(lift_places(given, lifts), 7_500_000)
-    frame = with_ahead(lift_places(in_spark(given), lifts), 7_500_000)
+    local = with_ahead(lift_places(given, lifts), 95_000_000)
+    frame = with_ahead(lift_places(in_spark(given), lifts), 95_000_000)
     assert isinstance(local, LocalFrame)
     assert isinstance(frame, DataFrame)
     place = [(names.OBJECT, "ascending"), (names.ROW, "ascending")]
     assert to_arrow(frame).sort_by(place).equals(local.rows.sort_by(place))
 
-    found, expected = survey(local, table, FLAG, AHEAD), survey(frame, table, FLAG, AHEAD)
+    found, expected = (survey(of, table, FLAG, AHEAD, NO_PLACE) for of in (local, frame))
     assert Counter(found) == Counter(expected)
     assert any(group.truncates for group in found)
     assert steps_back(local, found, table) == steps_back(frame, expected, table) != {}
-    assert log_steps(local, found) == log_steps(frame, expected) != {}
+    for reached in REACHED:
+        steps = log_steps(local, found, reached)
+        assert steps == log_steps(frame, expected, reached)
+        assert all(any(of_item[n] for of_item in steps.values()) for n in range(2))
+        assert (reached.time is not None) == any(of_item.newer for of_item in steps.values())
     assert find_refusals(local, found) == find_refusals(frame, expected) != {}
 
 

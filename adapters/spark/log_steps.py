@@ -1,0 +1,137 @@
+"""The changes of a batch in the log of their source: which of them step back, found with Spark."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import (
+    AHEAD,
+    IS_EVENT,
+    LOAD,
+    LOG,
+    NO_PLACE,
+    READ,
+    ROWS_BEFORE,
+    Group,
+    by_object,
+    greatest_time,
+    has_order,
+)
+from lakeward.adapters.spark.inline import inline
+from lakeward.adapters.spark.names import text
+from lakeward.core.events import LOAD_SEQUENCE, UNORDERED, Operation
+from lakeward.core.log_steps import LEAST_GAP, OVERLAP, LogName, LogReached, LogSpan, LogStep, LogSteps
+
+
+def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
+    """Return the changes of one object by the log that they are of, and its rows of snapshots likewise.
+
+    Changes that tell no place are apart from those that do.
+    """
+    found: dict[tuple[LogName, bool, bool], list[Group]] = defaultdict(list)
+    for group in groups:
+        if group.reason is None and group.operation is not None and group.least[0] != LOAD_SEQUENCE:
+            has_places = NO_PLACE not in group.flags and group.greatest[0] not in UNORDERED
+            found[LogName.of(group.log), group.operation == Operation.READ.value, has_places].append(group)
+    return tuple(_log_span(*kind, alike) for kind, alike in found.items())
+
+
+def _log_span(log: LogName, of_reads: bool, has_places: bool, groups: Sequence[Group]) -> LogSpan:
+    believed = [group for group in groups if AHEAD not in group.flags]
+    return LogSpan(
+        log,
+        row=min(group.least[1] for group in groups),
+        least=min(group.least[0] for group in groups),
+        greatest=max(group.greatest[0] for group in groups),
+        earliest=min((group.earliest for group in believed if group.earliest is not None), default=None),
+        latest=greatest_time(believed),
+        of_reads=of_reads,
+        has_places=has_places,
+    )
+
+
+def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
+    """Compare the changes of each object row by row in the source's log, from where the table has `reached`.
+
+    It is `core.log_restart.find_steps` as SQL. Objects in which nothing can step back are not looked at.
+    """
+    before = before_steps(found, reached)
+    if not before:
+        return {}
+    columns = {name: f"coalesce({name}, false)" if name in frame.columns else "false" for name in (AHEAD, NO_PLACE)}
+    log = LOG if LOG in frame.columns else "CAST(NULL AS string)"
+    is_change = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.READ.value}'"
+    changes = frame.where(f"{is_change} AND {names.SEQUENCE} NOT IN ({LOAD}, {READ})").selectExpr(
+        f"{names.OBJECT} AS object",
+        f"{names.ROW} AS row",
+        f"{names.SEQUENCE} AS place",
+        f"CASE WHEN NOT {columns[AHEAD]} THEN {names.TIME} END AS time",
+        f"{log} AS log",
+        f"coalesce(startswith({log}, '{OVERLAP}'), false) AS overlaps",
+        f"NOT {columns[NO_PLACE]} AND {has_order()} AS has_place",
+    )
+    types = {"object": "bigint", "lowest": "decimal(38,0)", "highest": "decimal(38,0)", "latest": "bigint"}
+    starts = [(item, r.lowest, r.highest, r.time) for item, r in before.items()]
+    compared = changes.join(F.broadcast(inline(frame.sparkSession, types, starts)), "object")
+    rows = _with_steps(compared, _of_other_servers(found, before), reached).collect()
+    return {row["object"]: LogSteps(_step(row["sure"]), _step(row["likely"]), row["newer"]) for row in rows}
+
+
+def _with_steps(compared: DataFrame, is_other: str, reached: LogReached) -> DataFrame:
+    """Return what is found of each object; `is_other` says whether a row is of a server not seen before it."""
+    over = f"OVER (PARTITION BY object ORDER BY row {ROWS_BEFORE})"
+    running = compared.selectExpr(
+        *("object", "row", "place", "time", "log", "has_place"),
+        "overlaps AND has_place AS overlaps",
+        f"NOT has_place OR {is_other} AS is_other",
+        f"coalesce(place < greatest(highest, max(place) {over}), false) AS is_lower",
+        f"coalesce(place < least(lowest, min(CASE WHEN has_place THEN place END) {over}), false) AS is_lowest",
+        f"coalesce(time - greatest(latest, max(time) {over}) >= {LEAST_GAP}, false) AS is_newer",
+    )
+    is_sure = "is_lower AND (is_other OR (is_newer AND (is_lowest OR NOT overlaps)))"
+    step = "struct(row, log, has_place)"
+    since = "NULL" if reached.time is None else f"{reached.time + LEAST_GAP}L"
+    return (
+        running.groupBy("object")
+        .agg(
+            F.expr(f"min(CASE WHEN {is_sure} THEN {step} END) AS sure"),
+            F.expr(f"min(CASE WHEN overlaps AND is_lower AND is_newer THEN {step} END) AS likely"),
+            F.expr(f"count_if(overlaps AND time >= {since}) AS newer"),
+        )
+        .where("sure IS NOT NULL OR likely IS NOT NULL OR newer > 0")
+    )
+
+
+def _step(row: Row | None) -> LogStep | None:
+    return None if row is None else LogStep(row["row"], LogName.of(row["log"]), row["has_place"])
+
+
+def before_steps(found: Sequence[Group], reached: LogReached) -> Mapping[int, LogReached]:
+    """Return how far a table is before each object in which a change may step back in the source's log."""
+    before: dict[int, LogReached] = {}
+    for item, groups in sorted(by_object(found).items()):
+        of_item = spans(groups)
+        after = reduce(LogReached.after, of_item, reached)
+        if any(_may_step(span, after) for span in of_item):
+            before[item] = reached
+        reached = after
+    return before
+
+
+def _may_step(span: LogSpan, after: LogReached) -> bool:
+    """Whether a change lies below another, or transactions overlap in its log."""
+    return not span.of_reads and (span.log.overlap or (after.highest is not None and span.least < after.highest))
+
+
+def _of_other_servers(found: Sequence[Group], before: Mapping[int, LogReached]) -> str:
+    """Return whether a change is of a server that was not seen before its object, as SQL."""
+    logs = {(group.object, group.log) for group in found if group.log is not None and group.object in before}
+    others = [(item, log) for item, log in logs if before[item].is_other_server(LogName.of(log))]
+    listed = " OR ".join(f"(object = {item}L AND log = {text(log)})" for item, log in sorted(others))
+    return f"coalesce({listed}, false)" if listed else "false"

@@ -1,0 +1,183 @@
+"""Places in the log of a source, compared one by one: which change steps back in the log.
+
+Changes are compared in the order of their arrival, with the highest place and the latest time before them. The
+comparison begins with what the table has: a new log may soon climb past the place where the old one ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, Self
+
+LEAST_GAP: Final = 1_000_000
+"""By how many microseconds a change must be newer than all before it: commit times of one log may cross by less."""
+
+
+OVERLAP: Final = "~"
+"""What begins the name of a log in which transactions overlap."""
+
+
+class LogName(NamedTuple):
+    """What a message says of the log that its place is in: base name of a binlog, id of its server ('': unknown).
+
+    Where transactions `overlap` in it, place and time are not both those of the commit: what is later by its time
+    may have a lower place.
+    """
+
+    base: str = ""
+    server: str = ""
+    overlap: bool = False
+
+    @classmethod
+    def of(cls, text: str | None) -> Self:
+        """Read `base server`, the form in which sources tell it, with a `~` before it where transactions overlap.
+
+        >>> LogName.of("mysql-bin. 42"), LogName.of("~ ").overlap, LogName.of(None).base
+        (LogName(base='mysql-bin.', server='42', overlap=False), True, '')
+        """
+        told = text or ""
+        base, _, server = told.removeprefix(OVERLAP).rpartition(" ")
+        return cls(base, server, told.startswith(OVERLAP))
+
+    def __str__(self) -> str:
+        return f"{OVERLAP if self.overlap else ''}{self.base} {self.server}"
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it names anything."""
+        return bool(self.base or self.server)
+
+
+class LogSpan(NamedTuple):
+    """The changes that one object has of one log, or, with `of_reads`, its rows of snapshots.
+
+    Only the name of the log counts for rows of snapshots: their places may lie anywhere in it.
+
+    `row` is that of the first, `least` and `greatest` are their places, `earliest` and `latest` their times in
+    microseconds since 1970 (None: unknown). Changes that tell no place are a span of their own, without
+    `has_places`: their place is 0, or the offset of the restart that they come after.
+    """
+
+    log: LogName
+    row: int
+    least: int
+    greatest: int
+    earliest: int | None
+    latest: int | None
+    of_reads: bool = False
+    has_places: bool = True
+
+
+class LogStep(NamedTuple):
+    """A row that steps back in the log of its source: of which log it is, and whether it tells a place."""
+
+    row: int
+    log: LogName = LogName()
+    has_place: bool = True
+
+
+class LogSteps(NamedTuple):
+    """What comparing the changes of one object row by row finds.
+
+    `sure` is the first row that can only be of a new log. `likely` is the first in a log with overlapping
+    transactions that is newer than all before it and lower than some. `newer` is how many of its changes in such a
+    log are newer than all that the table had before the batch.
+    """
+
+    sure: LogStep | None = None
+    likely: LogStep | None = None
+    newer: int = 0
+
+
+class LogReached(NamedTuple):
+    """How far a table has come: least and greatest place, greatest time, and the logs that it has seen."""
+
+    lowest: int | None = None
+    highest: int | None = None
+    time: int | None = None
+    logs: frozenset[LogName] = frozenset()
+
+    def after(self, span: LogSpan) -> LogReached:
+        """Return how far a table is once it has these changes."""
+        logs = self.logs | {span.log} if span.log.is_told else self.logs
+        if span.of_reads:
+            return self._replace(logs=logs)
+        least = span.least if span.has_places else 0
+        lowest = [place for place in (least, self.lowest) if place]
+        highest = [place for place in (span.greatest, self.highest) if place]
+        times = [time for time in (span.latest, self.time) if time is not None]
+        return LogReached(min(lowest, default=None), max(highest, default=None), max(times, default=None), logs)
+
+    def is_other_server(self, log: LogName) -> bool:
+        """Whether a log is of a server that is not among those seen, where both are told."""
+        return bool(log.server and self.servers) and log.server not in self.servers
+
+    @property
+    def servers(self) -> Sequence[str]:
+        """The ids of the servers whose logs were seen."""
+        return sorted({log.server for log in self.logs if log.server})
+
+    def is_newer(self, time: int | None) -> bool:
+        """Whether a time is later than all that were seen, by more than times of one log may cross."""
+        return time is not None and self.time is not None and time - self.time >= LEAST_GAP
+
+
+class LogChange(NamedTuple):
+    """One change as it is compared with others: `time` is None where it is not told, or not believed.
+
+    `place` is lifted already; `has_place` says whether its message tells one.
+    """
+
+    row: int
+    place: int
+    time: int | None
+    log: LogName = LogName()
+    is_read: bool = False
+    has_place: bool = True
+
+
+def spans_of(changes: Iterable[LogChange]) -> tuple[LogSpan, ...]:
+    """Return the spans of the changes of one object: what sources that read with an engine find in SQL."""
+    groups: dict[tuple[LogName, bool, bool], list[LogChange]] = {}
+    for change in changes:
+        groups.setdefault((change.log, change.is_read, change.has_place), []).append(change)
+    return tuple(_span(alike) for alike in groups.values())
+
+
+def _span(changes: Sequence[LogChange]) -> LogSpan:
+    times = [change.time for change in changes if change.time is not None]
+    return LogSpan(
+        changes[0].log,
+        row=min(change.row for change in changes),
+        least=min(change.place for change in changes),
+        greatest=max(change.place for change in changes),
+        earliest=min(times, default=None),
+        latest=max(times, default=None),
+        of_reads=changes[0].is_read,
+        has_places=changes[0].has_place,
+    )
+
+
+def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReached) -> LogSteps:
+    """Compare the changes of an object row by row; rows of snapshots are left out.
+
+    `before` is how far the table is before the object, `table` before its batch. A row steps back for sure if it is
+    newer than all before it and below the highest place before it; where transactions overlap, below the lowest.
+    One that is below the highest place and is of a server not seen before the object, or tells no place, does so
+    whatever its time.
+    """
+    reached, sure, likely, newer = before, None, None, 0
+    for change in sorted(change for change in changes if not change.is_read):
+        is_newer, log = reached.is_newer(change.time), change.log
+        overlaps = log.overlap and change.has_place
+        is_other = not change.has_place or before.is_other_server(log)
+        is_lower = reached.highest is not None and change.place < reached.highest
+        is_lowest = reached.lowest is not None and change.place < reached.lowest
+        step = LogStep(change.row, log, change.has_place)
+        if is_lower and (is_other or (is_newer and (is_lowest or not overlaps))):
+            sure = sure or step
+        if overlaps and is_lower and is_newer:
+            likely = likely or step
+        newer += overlaps and table.is_newer(change.time)
+        reached = reached.after(_span([change]))
+    return LogSteps(sure, likely, newer)
