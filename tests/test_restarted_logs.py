@@ -99,6 +99,17 @@ RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] = {
             ],
         ),
     ),
+    "no_place": (
+        "24h",
+        (
+            [("c", 1, "a", 0, postgres(900)), ("c", 2, "a", 0, postgres(901))],
+            [
+                ("u", 1, "late", HOUR, postgres(902)),
+                ("u", 1, "b", HOUR + 500, {"connector": "postgresql"}),
+                ("d", 2, None, HOUR + 500, {"connector": "postgresql"}),
+            ],
+        ),
+    ),
     "other_log": (
         "24h",
         (
@@ -114,7 +125,10 @@ RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] = {
         ),
     ),
 }
-"""Feeds of two files; the log starts over in the second. In each, key 1 becomes `b` and key 2 is deleted."""
+"""Feeds of two files; the log starts over in the second, or its messages tell no place there.
+
+In each, key 1 becomes `b` and key 2 is deleted.
+"""
 
 NO_RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] = {
     "long_numbers": (

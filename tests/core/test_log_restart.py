@@ -286,6 +286,34 @@ def test_changes_that_tell_no_place_after_those_that_do_stop_the_table_and_go_by
 
 
 @pytest.mark.parametrize("lateness", [DAY, ORDERED])
+@pytest.mark.parametrize("apart", [0.0, 0.5, 3600])
+@pytest.mark.parametrize("log", [PLAIN, OVERLAPPING])
+def test_a_change_that_tells_no_place_among_those_that_do_stops_the_table(
+    lateness: Lateness, apart: float, log: LogName
+) -> None:
+    """Whatever the time between; each stretch of such changes is a decision of its own."""
+    feed = Feed(lateness)
+    placed: list[tuple[Any, ...]] = [(C, 1, "a", 900, 0, log), (C, 2, "b", 901, 0, log)]
+    raised = feed.stops(*placed, (U, 1, "new", 0, apart), (U, 1, "newer", 0, apart))
+    assert "row 3 of 00000001 tells no place" in raised.found
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {1: "newer", 2: "b"}
+    raised = feed.stops((U, 2, "c", 902, apart, log), (D, 1, None, 0, apart))
+    assert "row 2 of 00000002 tells no place" in raised.found
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {2: "c"}
+
+
+def test_changes_that_tell_places_after_those_that_tell_none_raise_nothing() -> None:
+    feed = Feed()
+    feed.apply((C, 1, "a", 0, 0), (C, 2, "b", 0, 0), (U, 1, "c", 900, 0.5))
+    feed.apply((U, 1, "d", 901, 0.6))
+    assert feed.rows == {1: "d", 2: "b"}
+
+
+@pytest.mark.parametrize("lateness", [DAY, ORDERED])
 def test_rows_of_snapshots_redelivered_events_and_lag_raise_nothing(lateness: Lateness) -> None:
     feed = Feed(lateness)
     feed.apply((C, 1, "a", 1000, 10), (C, 2, "b", 1001, 11))
