@@ -1,4 +1,7 @@
-"""Flattened messages without a place in the log: it is said, and no snapshot row replaces an earlier change."""
+"""Flattened messages without a place in the log, or without a time beside it: it is said.
+
+No snapshot row without a place replaces an earlier change.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from project import Project
 pytestmark = pytest.mark.spark
 
 TABLE = """
-[tables."shop.item"]
+[tables."shop.{}"]
 key = ["id"]
 columns = {{ id = "int", name = "string" }}
 lateness = "{}"
@@ -29,9 +32,17 @@ def lines(*told: tuple[str, int, str], **place: Any) -> str:
 @pytest.mark.parametrize(("project", "lateness"), [("iceberg", "ordered"), ("delta", "24h")], indirect=["project"])
 def test_a_snapshot_row_never_replaces_a_change_that_arrived_before_it(project: Project, lateness: str) -> None:
     """Behind the change in its file or in a later one; of keys without a change the last snapshot row stands."""
-    project.configure(TABLE.format(lateness), 'format = "debezium"\nform = "flattened"', source_kind="files")
+    tables = TABLE.format("item", lateness) + TABLE.format("untimed", lateness)
+    project.configure(tables, 'format = "debezium"\nform = "flattened"', source_kind="files")
     project.put("1.json", lines(("c", 1, "new"), ("d", 2, ""), ("r", 3, "one"), ("u", 5, "new"), ("r", 5, "old")))
-    first = project.run()["shop.item"]
+    untimed = [{"id": 1, "name": "a", "__op": "u", "__lsn": 5, "__source_ts_ms": time} for time in (None, 0, 1)]
+    read = {"id": 2, "name": "b", "__op": "r", "__lsn": 4}
+    changes = "".join(json.dumps({**row, "__ts_ms": 1_795_000_000_000}) + "\n" for row in (*untimed, read))
+    project.put("1.json", changes, "shop/untimed")
+    found = project.run()
+    first = found["shop.item"]
+    (no_time,) = found["shop.untimed"]["warnings"]
+    assert ("no time of the source" in no_time, no_time.endswith("Rows: 2.")) == (True, True)
     (said,) = first["warnings"]
     assert ("tell no place" in said, said.endswith("Rows: 5.")) == (True, True)
     project.put("2.json", lines(("r", 1, "old"), ("r", 2, "old"), ("r", 3, "two"), ("r", 4, "one")))

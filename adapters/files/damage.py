@@ -13,6 +13,7 @@ from lakeward.adapters.files.fields import FIELD_FLAGS
 from lakeward.adapters.files.frames import ODD
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, not_declared
+from lakeward.adapters.files.messages import NO_TIME
 from lakeward.adapters.files.path_columns import in_both
 from lakeward.adapters.files.sharing import HAS_OTHER, other_tables
 from lakeward.adapters.landed.form import no_utf_8, packed
@@ -40,7 +41,7 @@ _PACKED: Final = "0x1F8B08"
 def surveyed(frame: Frame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
     """Return the survey of a frame; raises SourceError, with its name, for a file that cannot be read."""
     try:
-        flags = [name for name in (NO_PLACE, *FIELD_FLAGS) if name in frame.columns]
+        flags = [name for name in (NO_PLACE, NO_TIME, *FIELD_FLAGS) if name in frame.columns]
         return survey(frame, dimension, TORN, MALFORMED, AHEAD, ODD, HAS_OTHER, *flags)
     except FAILURES as error:
         if (gone := unreachable(str(dimension.name), error)) is not None:

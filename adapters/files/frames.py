@@ -15,7 +15,7 @@ from lakeward.adapters.files.columns import with_mapping
 from lakeward.adapters.files.fields import FIELD_FLAGS, fields_of, near_word
 from lakeward.adapters.files.lines import STRANGE, json_rows, read_lines
 from lakeward.adapters.files.looking import File
-from lakeward.adapters.files.messages import message_rows, with_no_place
+from lakeward.adapters.files.messages import message_rows, with_missing_order
 from lakeward.adapters.files.names import COUNTER_BITS
 from lakeward.adapters.files.path_columns import with_path_values, without_path_columns
 from lakeward.adapters.files.sharing import HAS_OTHER
@@ -69,7 +69,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
         zone = text(table.options.source_zone)
         told = f"unix_micros(to_utc_timestamp(timestamp_micros({_TOLD}), {zone}))"
         events = events.withColumn(names.TIME, F.expr(told))
-    return with_no_place(events, table.options).selectExpr(
+    return with_missing_order(events, table.options).selectExpr(
         "*",
         f"{STRANGE} IS NOT NULL AS {ODD}" if STRANGE in also else f"false AS {ODD}",
         f"{OTHER_TABLE} IS NOT NULL AS {HAS_OTHER}" if OTHER_TABLE in also else f"false AS {HAS_OTHER}",

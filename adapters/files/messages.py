@@ -21,11 +21,16 @@ from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, Decoded, to_rows
 from lakeward.adapters.messages.message import BODY
 from lakeward.adapters.messages.wire import Writing
+from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, NO_PLACE, Group, has_order
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LINE, NAME, RANK, VALUE
 from lakeward.core.errors import SchemaConflict
+from lakeward.core.events import Operation
 from lakeward.core.schema import Schema
+
+NO_TIME: Final = "_lakeward_no_time"
+"""Flags a change that tells its place in the log of its source, and no time of the source."""
 
 _UNPLACED: Final = (
     "Only their arrival orders messages that tell no place in the log of their source. If they are flattened, let "
@@ -36,6 +41,12 @@ _UNPLACED: Final = (
 
 NO_SCHEMA: Final = "no schema stands beside the message, to tell its types"
 """Why a message with a row cannot be read where types are from schemas."""
+
+_UNTIMED: Final = (
+    "Messages tell their places in the log of their source, but no time of the source. A log that starts over "
+    "looks like messages that are delivered again, and its changes would be dropped as stale. If messages are "
+    "flattened, let ExtractNewRecordState add `source.ts_ms` (`add.fields`); `ts_ms` is the time of the connector."
+)
 
 _DIGEST: Final = "_lakeward_schema"
 _SCHEMA: Final = f"variant_get(try_parse_json({BODY}), '$.schema', 'string')"
@@ -71,17 +82,27 @@ def _decoded(
     return to_rows(opened, reading, found, written, own, OTHER_TABLE)
 
 
-def with_no_place(events: DataFrame, options: FilesOptions) -> DataFrame:
-    """Flag the messages of an event frame that tell no place, where places in a log should order them."""
+def with_missing_order(events: DataFrame, options: FilesOptions) -> DataFrame:
+    """Flag the messages of an event frame that lack what orders them, where places in a log should do so.
+
+    It is the place, or of a change with a place the time, which shows that the log starts over.
+    """
     if not options.has_places:
         return events
-    return events.withColumn(NO_PLACE, F.expr(f"{IS_EVENT} AND NOT ({has_order()})"))
+    is_change = f"{names.OPERATION} != '{Operation.READ.value}'"
+    return events.withColumns(
+        {
+            NO_PLACE: F.expr(f"{IS_EVENT} AND NOT ({has_order()})"),
+            NO_TIME: F.expr(f"{IS_EVENT} AND {is_change} AND {has_order()} AND {names.TIME} IS NULL"),
+        }
+    )
 
 
-def count_unplaced(found: Sequence[Group]) -> Mapping[str, int]:
-    """Return how many messages tell no place, by what a person should know of that."""
-    count = sum(group.rows for group in found if NO_PLACE in group.flags)
-    return {_UNPLACED: count} if count else {}
+def count_missing_order(found: Sequence[Group]) -> Mapping[str, int]:
+    """Return how many messages lack a place, or the time beside it, by what a person should know of that."""
+    flags = {NO_PLACE: _UNPLACED, NO_TIME: _UNTIMED}
+    counts = {words: sum(group.rows for group in found if flag in group.flags) for flag, words in flags.items()}
+    return {words: count for words, count in counts.items() if count}
 
 
 def with_versions(table: TableFiles, files: Sequence[File], stands: Schema | None = None) -> Sequence[File]:

@@ -15,7 +15,7 @@ from lakeward.adapters.files.fields import FIELD_FLAGS, count_near_words, count_
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, with_schema
-from lakeward.adapters.files.messages import count_unplaced, opened_messages, with_versions
+from lakeward.adapters.files.messages import NO_TIME, count_missing_order, opened_messages, with_versions
 from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns
@@ -145,7 +145,7 @@ class FilesSource:
             refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
             others = self._others(table, frame, found)
             batch = to_batch(
-                frame.drop(STRANGE, ODD, OTHER_TABLE, HAS_OTHER, LOG, NO_PLACE, *FIELD_FLAGS),
+                frame.drop(STRANGE, ODD, OTHER_TABLE, HAS_OTHER, LOG, NO_PLACE, NO_TIME, *FIELD_FLAGS),
                 table.dimension,
                 found,
                 epoch=epoch,
@@ -307,7 +307,7 @@ def _cautions(
     table: TableFiles, dimension: Dimension, read: BatchFacts, found: Sequence[Group]
 ) -> Mapping[str, int]:
     """Return what a person should know of rows of a batch, with their number; `dimension` is as declared."""
-    counted = {**count_unplaced(found), **count_undated(table.told_fields, found), **count_near_words(found)}
+    counted = {**count_missing_order(found), **count_undated(table.told_fields, found), **count_near_words(found)}
     if table.options.is_messages:
         return counted
     paths = {item.object.name: item.rows for item in read.objects}
