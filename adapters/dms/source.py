@@ -10,6 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakeward.adapters.dms.columns import File, alike, footer_of, not_alike, old_names, with_schema
 from lakeward.adapters.dms.damage import refuse_damage, surveyed
@@ -38,6 +39,7 @@ from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.events import (
+    LOG,
     facts,
 )
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, steps_back, with_ahead
@@ -52,6 +54,7 @@ from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
+from lakeward.core.log_steps import OVERLAP
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Schema
@@ -140,7 +143,7 @@ class DmsSource:
         frame, close = self.kept.keep(rows, dimension, objects)
         try:
             limit = believed(self.now())
-            judged = with_ahead(frame, limit)
+            judged = _in_log(with_ahead(frame, limit), dimension.sequences)
             found = surveyed(judged, dimension, files, self.folder)
             if dimension.source not in self.tables_with_torn_rows and any(TORN in group.flags for group in found):
                 self.tables_with_torn_rows.add(dimension.source)
@@ -371,3 +374,13 @@ class DmsSource:
         """Return where a file lies below the landing folder; staged rows know theirs by its name."""
         name = file.object.name
         return f"{self.folder.base}/{name}" if file.name.is_shared else self.folder.landed(table, name)
+
+
+def _in_log(frame: Frame, sequences: Sequences) -> Frame:
+    """Say of places in a log that transactions overlap in it: a stream position may be that of the change alone."""
+    if sequences is not Sequences.PLACES:
+        return frame
+    if isinstance(frame, LocalFrame):
+        logs = pa.array([f"{OVERLAP} "] * frame.rows.num_rows, pa.string())
+        return frame.with_rows(frame.rows.append_column(LOG, logs))
+    return frame.withColumn(LOG, F.lit(f"{OVERLAP} "))
