@@ -162,14 +162,20 @@ def canonical(value: object) -> Hashable:
     """Return a stand-in that is equal exactly where Spark's `<=>` says so.
 
     NaN equals NaN (its stand-in is a text, which no float column holds), -0.0 equals
-    0.0; decimals compare by value already.
+    0.0; decimals compare by value already. A map is a mapping or, as Arrow has it, a list of pairs, whose order
+    does not count.
 
     >>> canonical(-0.0) == canonical(0.0), canonical(float("nan")) == canonical(float("nan"))
     (True, True)
+    >>> canonical([("a", [1]), ("b", [2])]) == canonical([("b", [2]), ("a", [1])])
+    True
     """
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     if isinstance(value, list):
+        items = [canonical(item) for item in value]
+        return frozenset(items) if value and isinstance(value[0], tuple) else tuple(items)
+    if isinstance(value, tuple):
         return tuple(canonical(item) for item in value)
     if isinstance(value, dict):
         return frozenset((canonical(name), canonical(item)) for name, item in value.items())
