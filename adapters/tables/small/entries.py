@@ -21,7 +21,7 @@ from lakeward.adapters.tables.companion.entries import (
     RELEASED,
     WAITING,
 )
-from lakeward.adapters.tables.small.values import arrow_type
+from lakeward.adapters.tables.small.values import arrow_type, key_values
 from lakeward.adapters.tables.small.versions import shown_base
 from lakeward.core.dimension import DELETED
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position
@@ -86,7 +86,7 @@ class Entries:
         if event.operation in (Operation.DELETE, Operation.TRUNCATE):
             not_sent = []
         if event.old_key is not None:
-            entry[names.OLD] = dict(zip(dimension.key, event.old_key, strict=True))
+            entry[names.OLD] = key_values(event.old_key, dimension)
             entry[OLD_RECORD] = key_text(dimension, event.old_key)
         return entry | {names.UNSET: not_sent or None, names.TRANSACTION: event.transaction}
 

@@ -53,17 +53,24 @@ def key_in(values: Mapping[str, Any] | None, names: Sequence[str]) -> Key | None
     return None if None in parts else parts
 
 
+def key_values(key: Key, dimension: Dimension) -> Mapping[str, Any]:
+    """Return the values of a key by their columns, as Arrow takes them: NaN itself, and not its stand-in."""
+    pairs = zip(dimension.key, key, strict=True)
+    if _NAN not in key:
+        return dict(pairs)
+    floating = {column.name for column in dimension.schema if column.type.name in ("float", "double")}
+    return {name: math.nan if name in floating and part == _NAN else part for name, part in pairs}
+
+
 def key_rows(keys: Iterable[Key], dimension: Dimension) -> pa.Table:
     """Return keys as rows with the columns of the key."""
-    listed = list(keys)
+    listed = [key_values(key, dimension) for key in keys]
     columns = {}
-    for place, name in enumerate(dimension.key):
+    for name in dimension.key:
         item = dimension.schema.find(name)
         if item is None:
             raise LookupError(name)
-        is_floating = item.type.name in ("float", "double")
-        values = [math.nan if is_floating and key[place] == _NAN else key[place] for key in listed]
-        columns[name] = pa.array(values, arrow_type(item.type))
+        columns[name] = pa.array([values[name] for values in listed], arrow_type(item.type))
     return pa.table(columns)
 
 
