@@ -31,7 +31,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.footers import OF_DMS, footer, refuse_unknown
 from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.landed.layout import OPERATIONS, Expected, find_layout
-from lakeward.adapters.landed.local_files import SmallFile, read_files
+from lakeward.adapters.landed.local_files import SmallFile, read_files, read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.places import FileName
@@ -315,10 +315,8 @@ class DmsSource:
 
     def _frame(self, dimension: Dimension, files: Sequence[File]) -> Frame:
         """Return the events of files: read in this process where the batch is small, else by Spark."""
-        try:
-            return LocalFrame(self._read_here(dimension, files), self.spark)
-        except SparkNeeded:
-            return self._read_in_spark(dimension, files)
+        here, in_spark = (partial(read, dimension, files) for read in (self._read_here, self._read_in_spark))
+        return read_frame(dimension.name, self.spark, here, in_spark)
 
     def _read_here(self, dimension: Dimension, files: Sequence[File]) -> pa.Table:
         """Return the events of a small batch; raises SparkNeeded where Spark must read it."""

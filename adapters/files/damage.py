@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -23,7 +24,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.errors import FAILURES, full_text, unreachable
 from lakeward.adapters.spark.events import AHEAD, NO_PLACE, SKIPPED, Group, by_object
 from lakeward.adapters.spark.frame_facts import survey
-from lakeward.adapters.spark.local_frame import Frame, in_spark
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame, in_spark
 from lakeward.adapters.spark.names import column
 from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension
@@ -36,6 +37,8 @@ _MARKS: Final = ("0xFFFE", "0xFEFF")
 
 _PACKED: Final = "0x1F8B08"
 """How a row begins, as bytes that are no UTF-8 are shown, that gzip packed."""
+
+_MOST_STRANGE: Final = 100
 
 
 def surveyed(frame: Frame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
@@ -62,14 +65,15 @@ def refuse_damage(
 ) -> None:
     """Stop at a file that breaks the rules as a whole, and at columns not declared or from its path."""
     by_order = by_object(found)
-    refuse_moved_columns(dimension, frame, found, {file.item.order: file.item.name for file in files})
+    if any(file.layout is not None for file in files):
+        refuse_moved_columns(dimension, frame, found, {file.item.order: file.item.name for file in files})
     for file in files:
         groups = by_order.get(file.item.order, [])
         rows = [group for group in groups if group.reason != SKIPPED]
         if any(TORN in group.flags for group in groups):
             raise _torn(dimension, _of_file(frame, file), file)
         if any(ODD in group.flags for group in rows):
-            _refuse_strange(dimension, _of_file(frame, file), file, path_columns)
+            _refuse_strange(dimension, frame, file, path_columns)
         if has_own_folder and has_others_alone(groups):
             others = other_tables(_of_file(frame, file), is_shared=False)
             raise of_others(dimension, f"{file.item.name} has", others)
@@ -123,20 +127,33 @@ def _unreadable(dimension: Dimension, of_file: DataFrame, file: File) -> Lakewar
     )
 
 
-def _refuse_strange(dimension: Dimension, of_file: DataFrame, file: File, path_columns: Collection[str]) -> None:
+def _refuse_strange(dimension: Dimension, frame: Frame, file: File, path_columns: Collection[str]) -> None:
     declared = {name.lower(): name for name in dimension.schema.names}
-    strange = of_file.selectExpr(f"explode({STRANGE}) AS name").distinct()
-    found = strange.orderBy(F.lower("name").isin(list(declared)).desc()).limit(100).collect()
+    found = _strange_names(frame, file, declared)
     policies = dimension.policies
-    alike = [(row[0], declared[row[0].lower()]) for row in found if row[0].lower() in declared]
+    alike = [(name, declared[name.lower()]) for name in found if name.lower() in declared]
     of_path = {name.lower() for name in path_columns}
     if both := [name for name, _ in alike if name.lower() in of_path]:
         raise in_both(dimension, file.item.name, both[0])
     if alike:
         raise _spelled_otherwise(dimension, file.item.name, alike)
-    listed = sorted(row[0] for row in found if policies.of(Kind.ADD, [row[0]]) is not Policy.IGNORE)
+    listed = sorted(name for name in found if policies.of(Kind.ADD, [name]) is not Policy.IGNORE)
     if listed:
         raise not_declared(dimension, file.item.name, listed)
+
+
+def _strange_names(frame: Frame, file: File, declared: Collection[str]) -> Sequence[str]:
+    """Return names in the rows of a file that nobody declared, at most 100.
+
+    Those that differ from a declared one in case alone are first; `declared` are in small letters.
+    """
+    if isinstance(frame, LocalFrame):
+        is_own = pc.equal(frame.rows.column(names.OBJECT), file.item.order)
+        every = pc.list_flatten(frame.rows.column(STRANGE).filter(is_own)).unique().to_pylist()
+        return sorted(every, key=lambda name: (name.lower() not in declared, name))[:_MOST_STRANGE]
+    strange = _of_file(frame, file).selectExpr(f"explode({STRANGE}) AS name").distinct()
+    is_declared = F.lower("name").isin(list(declared))
+    return [row[0] for row in strange.orderBy(is_declared.desc(), "name").limit(_MOST_STRANGE).collect()]
 
 
 def _spelled_otherwise(dimension: Dimension, file: str, alike: Sequence[tuple[str, str]]) -> SchemaConflict:

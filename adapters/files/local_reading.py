@@ -28,6 +28,7 @@ from lakeward.adapters.files.local_values import why_not_read
 from lakeward.adapters.files.looking import File
 from lakeward.adapters.files.messages import NO_SCHEMA, no_schema
 from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
 from lakeward.adapters.messages.connect import Version, columns_of
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import PLAIN
@@ -35,6 +36,7 @@ from lakeward.adapters.messages.dms import DmsMessages
 from lakeward.adapters.messages.wire import Wire, Writing
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
+from lakeward.core.numerals import format_count
 from lakeward.core.schema import Column
 
 FORMATS: Final = ("json", "debezium", "dms-json")
@@ -77,17 +79,21 @@ def read_lines_of(table: TableFiles, names: Sequence[str], most: int | None = No
     start = len(table.folder.base.rstrip("/")) + 1
     for name in names:
         path = table.path_of(name)[start:]
-        lines += [Line(path, number, text) for number, text in enumerate(_texts(table, name), 1)]
+        lines += [Line(path, number, text) for number, text in enumerate(_texts(table, name, most), 1)]
         if most is not None and len(lines) > most:
-            raise SparkNeeded(f"the batch has more than {most} rows")
+            raise SparkNeeded(f"its files have more than {format_count(most, 'row')}")
     return lines
 
 
-def _texts(table: TableFiles, name: str) -> list[str]:
+def _texts(table: TableFiles, name: str, most: int | None) -> list[str]:
+    size = None if most is None else most * BYTES_OF_A_ROW
     try:
         with table.folder.open(table.dimension.source, name) as raw:
             packed = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.endswith(".gz") else raw
-            found = packed.read().decode()
+            data = packed.read() if size is None else packed.read(size + 1)
+        if size is not None and len(data) > size:
+            raise SparkNeeded(f"{name} has more bytes than a small batch")
+        found = data.decode()
     except UnicodeDecodeError as error:
         raise SparkNeeded(f"{name} is no UTF-8") from error
     except (OSError, EOFError, zlib.error) as error:

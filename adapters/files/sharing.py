@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.landed.places import below, filled
 from lakeward.adapters.messages.decoded import OTHER_TABLE
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.core.dimension import TableName
 from lakeward.core.other_tables import MOST_NAMES, OtherTables
 
@@ -37,11 +38,22 @@ def has_own_folder(
     return not any(mine.startswith(other) or other.startswith(mine) for other in others)
 
 
-def other_tables(frame: DataFrame, *, is_shared: bool) -> OtherTables | None:
+def other_tables(frame: Frame, *, is_shared: bool) -> OtherTables | None:
     """Return which other tables the messages of a frame name, with the number of messages of each."""
+    if isinstance(frame, LocalFrame):
+        return count_other_tables(frame.rows.column(OTHER_TABLE).to_pylist(), is_shared=is_shared)
     rows = frame.where(f"{OTHER_TABLE} IS NOT NULL").groupBy(OTHER_TABLE).agg(F.count("*").alias("messages"))
     total = F.expr("sum(messages) OVER ()")
     found = rows.withColumn("total", total).orderBy(F.desc("messages"), OTHER_TABLE).limit(MOST_NAMES).collect()
     if not found:
         return None
     return OtherTables(found[0]["total"], tuple((row[0], row["messages"]) for row in found), is_shared=is_shared)
+
+
+def count_other_tables(named: Iterable[str | None], *, is_shared: bool) -> OtherTables | None:
+    """Return the same of the `OTHER_TABLE` of each message."""
+    counts = Counter(name for name in named if name is not None)
+    if not counts:
+        return None
+    found = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return OtherTables(counts.total(), tuple(found[:MOST_NAMES]), is_shared=is_shared)

@@ -79,7 +79,19 @@ def _with_mapping(table: TableFiles, rows: pa.Table) -> pa.Table:
         told[TIME_TEXT] = pc.strftime(micros.cast(pa.timestamp("us")), format="%Y-%m-%d %H:%M:%S")
     for name, texts in told.items():
         rows = rows.set_column(rows.column_names.index(name), name, texts)
+    leave_near_words(table, rows)
     return rows
+
+
+def leave_near_words(table: TableFiles, rows: pa.Table) -> None:
+    """Raise SparkNeeded for a word that `fields.near_word` flags: it is told of, and seldom there."""
+    if table.options.is_messages or not (table.has_op and table.reading.takes_other_words):
+        return
+    words = {*table.reading.operations}
+    alike = {word.strip().lower() for word in words}
+    found = pc.unique(rows.column(OP_TEXT)).drop_null().to_pylist()
+    if any(word not in words and word.strip(" ").lower() in alike for word in found):
+        raise SparkNeeded("a word for the operation differs from one that is named in case or blanks")
 
 
 def _micros(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -15,25 +15,26 @@ from lakeward.adapters.files.fields import FIELD_FLAGS, count_near_words, count_
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, with_schema
-from lakeward.adapters.files.messages import NO_TIME, count_missing_order, opened_messages, with_versions
+from lakeward.adapters.files.messages import NO_TIME, count_missing_order
 from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns
 from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, other_tables
 from lakeward.adapters.files.small import read_here
+from lakeward.adapters.files.small_lines import SmallLines, is_of_lines
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.written import cells_of_line, grouped
 from lakeward.adapters.landed.earlier import names_in_headers
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.landed.layout import find_layout
+from lakeward.adapters.landed.local_files import read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.messages.decoded import OTHER_TABLE
 from lakeward.adapters.spark.events import NO_PLACE, SKIPPED, Group, facts
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.local_frame import Frame, LocalFrame, in_spark
+from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.rows import LOG, TORN
 from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
@@ -116,17 +117,18 @@ class FilesSource:
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
         table = self._table(dimension)
-        taken, every = self._looked_at(table, taken)
+        lines = SmallLines(self.small_batch)
+        taken, every = self._looked_at(table, taken, lines)
         files = alike(every)
         if taken.load is not None and len(files) < len(every):
             raise _not_alike(dimension, files[-1], every[len(files)])
         if not files:
-            return self._without_columns(table, taken, epoch)
+            return self._without_columns(table, taken, epoch, lines)
         objects = [file.item for file in files]
         tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
         table = replace(table, dimension=with_schema(table, files))
         check_mapping(table.options, table.dimension)
-        rows = lift_places(self._frame(table, files), taken.restarts)
+        rows = lift_places(self._frame(table, files, lines), taken.restarts)
         frame, close = self.kept.keep(rows, dimension, objects)
         try:
             limit = believed(self.now())
@@ -168,12 +170,11 @@ class FilesSource:
         )
         return replace(batch, facts=replace(facts, cautions=_cautions(table, dimension, facts, found)))
 
-    def _frame(self, table: TableFiles, files: Sequence[File]) -> Frame:
+    def _frame(self, table: TableFiles, files: Sequence[File], lines: SmallLines) -> Frame:
         """Return the events of files: read in this process where the batch is small, else by Spark."""
-        try:
-            return LocalFrame(read_here(table, files, self.small_batch), self.spark)
-        except SparkNeeded:
-            return frame_of(table, files)
+        others = partial(read_here, table, files, self.small_batch)
+        here = partial(lines.read, table, files) if is_of_lines(files) else others
+        return read_frame(table.dimension.name, self.spark, here, partial(frame_of, table, files))
 
     def _others(self, table: TableFiles, frame: Frame, found: Sequence[Group]) -> OtherTables | None:
         """Return which other tables messages name; of a shared folder with rows of the table the number alone."""
@@ -182,19 +183,19 @@ class FilesSource:
             return None
         if not table.has_own_folder and any(group.reason != SKIPPED for group in found):
             return OtherTables(messages, (), is_shared=True)
-        return other_tables(in_spark(frame), is_shared=not table.has_own_folder)
+        return other_tables(frame, is_shared=not table.has_own_folder)
 
-    def _looked_at(self, table: TableFiles, taken: Taken) -> tuple[Taken, Sequence[File]]:
+    def _looked_at(self, table: TableFiles, taken: Taken, lines: SmallLines) -> tuple[Taken, Sequence[File]]:
         """Return what a batch takes, and its files with their columns.
 
         A table that is not there yet cannot pass over files that tell no columns: it takes them together with
         the first that does, whatever their number.
         """
-        files = with_versions(table, look_at_each(table, taken.objects, taken.columns), taken.columns)
+        files = lines.with_versions(table, look_at_each(table, taken.objects, taken.columns), taken.columns)
         while not files and taken.left and taken.load is None:
             before, taken = taken, taken.with_more(self.options.max_files)
             more = [look_at(table, item) for item in taken.objects[len(before.objects) :]]
-            if found := with_versions(table, more):
+            if found := lines.with_versions(table, more):
                 first = [replace(look_at(table, item), schema=found[0].schema) for item in before.objects]
                 files = [*first, *found]
         return taken, files
@@ -221,13 +222,12 @@ class FilesSource:
             return self.read(dimension, taken, epoch)
         return self._nothing(dimension, epoch)
 
-    def _without_columns(self, table: TableFiles, taken: Taken, epoch: int) -> Batch[Frame]:
+    def _without_columns(self, table: TableFiles, taken: Taken, epoch: int, lines: SmallLines) -> Batch[Frame]:
         """Return no objects, since none tells the columns of the table; say which other tables they are of.
 
         Raises SourceError where these are in the folder of the table.
         """
-        messages = opened_messages(table, [table.path_of(item.name) for item in taken.objects])
-        others = other_tables(messages, is_shared=not table.has_own_folder)
+        others = lines.other_tables(table, [item.name for item in taken.objects])
         if others is not None and table.has_own_folder:
             raise of_others(table.dimension, "its files have", others)
         batch = self._nothing(table.dimension, epoch)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Final, TypeAlias
 
 import pyarrow as pa
+import structlog
+from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.landed import local_parquet
 from lakeward.adapters.landed.footers import Footer
@@ -17,8 +19,12 @@ from lakeward.adapters.landed.local_parquet import read_parquet
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.spark import local_casts, local_rows, names
 from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.local_rows import FilePlace, to_events
+from lakeward.core.dimension import TableName
 from lakeward.core.numerals import format_count
+
+log = structlog.get_logger()
 
 BYTES_OF_A_ROW: Final = 1024
 """How many bytes the files of a small batch have at most for each of its rows."""
@@ -62,6 +68,23 @@ def why_in_spark(files: Sequence[SmallFile], reading: Reading, small_batch: int)
         formats = ((item, reading.format_of(item.name)) for item in reading.dimension.schema)
         wrong += [local_casts.why_not_here(item, written) for item, written in formats]
     return next(filter(None, wrong), None)
+
+
+def read_frame(
+    table: TableName,
+    spark: Callable[[], SparkSession],
+    read_here: Callable[[], pa.Table],
+    read_in_spark: Callable[[], DataFrame],
+) -> Frame:
+    """Return the event frame of a batch: read in this process, or by Spark where `read_here` raises SparkNeeded.
+
+    The reason is logged at the level debug.
+    """
+    try:
+        return LocalFrame(read_here(), spark)
+    except SparkNeeded as needed:
+        log.debug("Spark reads the batch", table=str(table), reason=str(needed))
+        return read_in_spark()
 
 
 def read_files(

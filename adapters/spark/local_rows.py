@@ -33,6 +33,7 @@ from lakeward.adapters.spark.rows import (
     SEQUENCE_TEXT,
     TIME_TEXT,
     TORN,
+    TRANSACTION_TEXT,
     UPSERT,
     VALUE,
     Telling,
@@ -73,7 +74,7 @@ def why_not_here(telling: Telling) -> str | None:
     return None
 
 
-def to_events(rows: pa.Table, file: FilePlace, telling: Telling) -> pa.Table:
+def to_events(rows: pa.Table, file: FilePlace, telling: Telling, also: Sequence[str] = ()) -> pa.Table:
     """Return the event frame of the rows of one file, as `adapters.spark.rows.to_events` gives it."""
     count = rows.num_rows
     unset = rows.column(names.UNSET)
@@ -99,12 +100,13 @@ def to_events(rows: pa.Table, file: FilePlace, telling: Telling) -> pa.Table:
         keeps = pc.invert(pc.is_in(operations, pa.array(["delete", "truncate", None])))
         columns[names.UNSET] = pc.if_else(keeps, unset, pa.scalar(None, unset.type))
         columns[names.OLD] = _old_keys(rows, file, telling, operations)
-        columns[names.TRANSACTION] = times.cast(pa.string())
+        is_told = telling.transaction == TRANSACTION_TEXT
+        columns[names.TRANSACTION] = rows.column(TRANSACTION_TEXT) if is_told else times.cast(pa.string())
     if telling.dimension.match is Match.IMAGE:
         columns[names.IMAGE] = _images(rows, telling, operations)
     columns[TORN] = rows.column(TORN)
     columns[MALFORMED] = pc.and_(rows.column(BROKEN).is_valid(), pc.invert(rows.column(BLANK)))
-    return pa.table(columns)
+    return pa.table({**columns, **{name: rows.column(name) for name in also}})
 
 
 def _whole(rows: pa.Table, name: str) -> pa.Array:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.files.looking import alike, look_at_each, with_schema
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.small import read_here
+from lakeward.adapters.files.small_lines import SmallLines
 from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
@@ -103,7 +104,7 @@ def test_event_frames_are_those_of_spark(spark: SparkSession, tmp_path: Path, na
         files = alike(look_at_each(table, source.take(table.dimension, Past()).objects, None))
         assert len(files) > 50
         table = replace(table, dimension=with_schema(table, files))
-        frames.append(source._frame(table, files))
+        frames.append(source._frame(table, files, SmallLines(small_batch)))
     here, by_spark = frames
     assert isinstance(here, LocalFrame)
     place = [(names.OBJECT, "ascending"), (names.ROW, "ascending")]

@@ -1,0 +1,148 @@
+"""The rows of a small batch of JSON lines or messages as the event frame, read in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.adapters.files.fields import FIELD_FLAGS
+from lakeward.adapters.files.frames import ODD
+from lakeward.adapters.files.lines import STRANGE
+from lakeward.adapters.files.local_reading import (
+    FORMATS,
+    LocalMessages,
+    read_lines_of,
+    read_local,
+    why_not_local,
+)
+from lakeward.adapters.files.local_tables import to_tables
+from lakeward.adapters.files.looking import File
+from lakeward.adapters.files.messages import NO_TIME, fill_versions, opened_messages, with_versions
+from lakeward.adapters.files.sharing import HAS_OTHER, count_other_tables, other_tables
+from lakeward.adapters.files.small import leave_near_words
+from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.files.variants import check_files
+from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
+from lakeward.adapters.messages.debezium import Debezium
+from lakeward.adapters.messages.decoded import OTHER_TABLE
+from lakeward.adapters.spark import local_rows, names
+from lakeward.adapters.spark.events import NO_PLACE
+from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.local_rows import FilePlace, to_events
+from lakeward.adapters.spark.rows import LOG
+from lakeward.core.events import UNORDERED, Operation
+from lakeward.core.numerals import format_count
+from lakeward.core.other_tables import OtherTables
+from lakeward.core.schema import Schema
+
+_ALSO: Final = (STRANGE, OTHER_TABLE, LOG, *FIELD_FLAGS)
+
+
+@dataclass(slots=True)
+class SmallLines:
+    """Reads the files of one batch, of at most `small_batch` rows.
+
+    Messages are opened once where their schemas are looked for before their rows. `needed` says why Spark reads the
+    batch, once that is known.
+    """
+
+    small_batch: int
+    needed: SparkNeeded | None = None
+    _names: Sequence[str] = ()
+    _messages: LocalMessages | None = None
+
+    def with_versions(
+        self, table: TableFiles, files: Sequence[File], stands: Schema | None = None
+    ) -> Sequence[File]:
+        """Return files of messages with the schemas in them, as `messages.with_versions` does."""
+        if table.options.types != "schema":
+            return files
+        try:
+            versions = self._open(table, files).versions(table)
+        except SparkNeeded as needed:
+            self.needed = needed
+            return with_versions(table, files, stands)
+        return fill_versions(table, files, versions, stands)
+
+    def other_tables(self, table: TableFiles, files: Sequence[str]) -> OtherTables | None:
+        """Return which other tables the messages of files name, by the names of the files."""
+        is_shared = not table.has_own_folder
+        if self._messages is not None and self._names == files:
+            named = (one.other_table for one in self._messages.opened)
+            return count_other_tables(named, is_shared=is_shared)
+        return other_tables(opened_messages(table, [*map(table.path_of, files)]), is_shared=is_shared)
+
+    def read(self, table: TableFiles, files: Sequence[File]) -> pa.Table:
+        """Return the events of files; raises SparkNeeded where Spark must read them."""
+        self._check(table, files)
+        check_files(str(table.dimension.name), [file.item.name for file in files if file.format == "json"])
+        if table.dates_snapshots:
+            raise SparkNeeded("rows have the time in the name of their file")
+        why = local_rows.why_not_here(table.reading)
+        if why is not None:
+            raise SparkNeeded(why)
+        if table.options.types == "schema":
+            versions = {version.digest: version for file in files for version in file.versions}
+            lists = self._open(table, files).rows(table, versions)
+        else:
+            lists = read_local(table, files, self.small_batch)
+        tables, frames = to_tables(lists, table.reading), []
+        start = len(table.folder.base.rstrip("/")) + 1
+        for rank, file in enumerate(files):
+            place = FilePlace(file.item.order, rank, is_load=table.is_snapshot, has_op=table.has_op)
+            rows = tables.get(table.path_of(file.item.name)[start:])
+            if rows is not None:
+                leave_near_words(table, rows)
+                also = [name for name in _ALSO if name in rows.column_names]
+                frames.append(to_events(rows, place, table.reading, also))
+        if not frames:
+            raise SparkNeeded("its files have no lines")
+        return _with_flags(table, pa.concat_tables(frames).combine_chunks())
+
+    def _open(self, table: TableFiles, files: Sequence[File]) -> LocalMessages:
+        listed = [file.item.name for file in files]
+        if self._messages is None or self._names != listed:
+            self._check(table, files)
+            table, decoder = table.of_partitions(listed), table.of_partitions(listed).decoder
+            if not isinstance(decoder, Debezium):
+                raise SparkNeeded("schemas stand beside messages of Debezium alone")
+            lines = read_lines_of(table, listed, self.small_batch)
+            self._names, self._messages = listed, LocalMessages(table, lines, decoder)
+        return self._messages
+
+    def _check(self, table: TableFiles, files: Sequence[File]) -> None:
+        """Raise SparkNeeded where settings, or the size of the files, leave them to Spark."""
+        if self.needed is not None:
+            raise self.needed
+        size = sum(file.item.size for file in files)
+        if size > self.small_batch * BYTES_OF_A_ROW:
+            raise SparkNeeded(f"its files have {format_count(size, 'byte')}, more than a small batch")
+        why = why_not_local(table, [file.item.name for file in files])
+        if why is not None:
+            raise SparkNeeded(why)
+
+
+def is_of_lines(files: Sequence[File]) -> bool:
+    """Return whether any file of a batch has lines of JSON or messages."""
+    return any(file.format in FORMATS for file in files)
+
+
+def _with_flags(table: TableFiles, events: pa.Table) -> pa.Table:
+    """Add what `frames.frame_of` and `messages.with_missing_order` flag in SQL."""
+    if table.options.has_places:
+        sequences = events.column(names.SEQUENCE)
+        unordered = pa.array(sorted(UNORDERED)).cast(sequences.type)
+        is_event, has_place = events.column(names.REASON).is_null(), pc.invert(pc.is_in(sequences, unordered))
+        events = events.append_column(NO_PLACE, pc.and_(is_event, pc.invert(has_place)))
+        is_change = pc.not_equal(events.column(names.OPERATION), Operation.READ.value)
+        no_time = pc.and_(pc.and_(is_change, has_place), events.column(names.TIME).is_null())
+        events = events.append_column(NO_TIME, pc.and_(is_event, no_time))
+    for flag, name in ((ODD, STRANGE), (HAS_OTHER, OTHER_TABLE)):
+        is_there = name in events.column_names
+        values = events.column(name).is_valid() if is_there else pa.repeat(pa.scalar(False), events.num_rows)
+        events = events.append_column(flag, values)
+    return events

@@ -1,0 +1,222 @@
+"""Lines of a small batch become here the event frames that Spark makes of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+from both_readers import Feed
+from line_feeds import IN_THE_GATE, LONG, odd_feeds, real_feeds
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from structlog.testing import capture_logs
+
+from lakeward.adapters.files.frames import ODD, frame_of
+from lakeward.adapters.files.lines import STRANGE
+from lakeward.adapters.files.local_reading import read_lines_of, read_rows
+from lakeward.adapters.files.looking import File, with_schema
+from lakeward.adapters.files.messages import NO_PLACE
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.files.sharing import HAS_OTHER
+from lakeward.adapters.files.small_lines import SmallLines
+from lakeward.adapters.files.source import FilesSource
+from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import Places
+from lakeward.adapters.messages.decoded import OTHER_TABLE
+from lakeward.adapters.spark import local_rows, names
+from lakeward.adapters.spark.inline import as_json
+from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.names import quoted, text
+from lakeward.core.dimension import Dimension, Match, TableName
+from lakeward.core.errors import SchemaConflict, SourceError
+from lakeward.core.events import Sequences
+from lakeward.core.evolution import Policies, Policy
+from lakeward.core.ledger import Past, SourceObject
+from lakeward.core.other_tables import OtherTables
+from lakeward.core.ports import Batch
+from lakeward.core.schema import Column, Schema, parse_type
+
+ITEM: Final = TableName("shop", "item")
+
+
+@dataclass(frozen=True)
+class Read:
+    """A feed as it is read here, with its table and files as Spark is to read them."""
+
+    table: TableFiles
+    files: Sequence[File]
+    here: LocalFrame
+
+
+def readable(feed: Feed) -> Feed:
+    """Return a feed of the lines that plain Python reads, each by itself."""
+    table = without_floats(feed.table)
+    if not feed.is_apart:
+        return replace(feed, table=table)
+    lines = [line for line in read_lines_of(table, feed.names) if is_readable(table, line)]
+    for name in feed.names:
+        Path(table.path_of(name)).write_text("".join(f"{line.text}\n" for line in lines), "utf-8", newline="")
+    return replace(feed, table=table)
+
+
+def without_floats(table: TableFiles) -> TableFiles:
+    """Return a table without the columns that Spark compares: floats of images."""
+    if table.dimension.match is not Match.IMAGE:
+        return table
+    columns = (column for column in table.dimension.schema if column.type.name not in ("float", "double"))
+    return replace(table, dimension=replace(table.dimension, schema=Schema(tuple(columns))))
+
+
+def is_readable(table: TableFiles, line: object) -> bool:
+    try:
+        read_rows(table, [line], {})  # type: ignore[list-item]
+    except SparkNeeded:
+        return False
+    return True
+
+
+def read(feed: Feed, spark: SparkSession) -> Read:
+    items = [SourceObject(name, order, 1, 0) for order, name in enumerate(feed.names, 1)]
+    lines, files = SmallLines(20_000), [File(item, feed.table.format_of(item.name)) for item in items]
+    files = [*lines.with_versions(feed.table, files)]
+    assert lines.needed is None
+    table = replace(feed.table, dimension=with_schema(feed.table, files))
+    return Read(table, files, LocalFrame(lines.read(table, files), lambda: spark))
+
+
+def rows_of(frame: DataFrame, label: str) -> DataFrame:
+    return frame.selectExpr(f"{text(label)} AS label", f"{as_json([quoted(n) for n in frame.columns])} AS row")
+
+
+def types_of(schema: pa.Schema) -> Mapping[str, str]:
+    return {field.name: str(field.type).replace(" not null", "") for field in schema}
+
+
+@pytest.mark.spark
+def test_event_frames_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """One job of Spark reads them all."""
+    every = {**odd_feeds(tmp_path / "odd", spark), **real_feeds(tmp_path / "real", spark)}
+    feeds = {sort: read(readable(feed), spark) for sort, feed in every.items() if LONG or sort in IN_THE_GATE}
+    assert not [sort for sort, one in feeds.items() if local_rows.why_not_here(one.table.reading)]
+    frames = []
+    for sort, one in feeds.items():
+        there = frame_of(one.table, one.files)
+        assert types_of(one.here.rows.schema) == types_of(to_arrow_schema(there.schema)), sort
+        frames += [rows_of(one.here.in_spark(), f"here {sort}"), rows_of(there, f"there {sort}")]
+    found: dict[str, set[str]] = {}
+    for label, row in reduce(DataFrame.unionByName, frames).collect():
+        found.setdefault(label, set()).add(row)
+    for sort, one in feeds.items():
+        here, there = found[f"here {sort}"], found[f"there {sort}"]
+        assert len(here) == one.here.rows.num_rows
+        assert here == there, (sort, sorted(here - there)[:3], sorted(there - here)[:3])
+
+
+SCHEMA: Final = {
+    "type": "struct",
+    "fields": [
+        {
+            "type": "struct",
+            "field": "after",
+            "fields": [{"type": "int32", "field": "id"}, {"type": "string", "field": "note"}],
+        }
+    ],
+}
+
+
+def message(key: int, table: str = "item", lsn: int | None = 1, **cells: object) -> str:
+    source = {"schema": "shop", "table": table, "lsn": lsn}
+    payload = {"op": "c", "before": None, "after": {"id": key, "note": "a", **cells}, "source": source}
+    return json.dumps({"schema": SCHEMA, "payload": payload})
+
+
+def source_of(folder: Path, said: Mapping[str, Any], small_batch: int = 20_000) -> FilesSource:
+    def session() -> SparkSession:
+        raise RuntimeError("Spark is needed")
+
+    options = FilesOptions.model_validate({"path": str(folder), **said})
+    return FilesSource(options, Folder(folder, Places(options.place())), session, small_batch=small_batch)
+
+
+def dimension(types: Mapping[str, str]) -> Dimension:
+    schema = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in types.items()))
+    policies = Policies(add=Policy.IGNORE)
+    return Dimension(name=ITEM, schema=schema, key=("id",), policies=policies, sequences=Sequences.PLACES)
+
+
+def batch_of(folder: Path, said: Mapping[str, Any], types: Mapping[str, str], *lines: str) -> Batch[Frame]:
+    place = folder / "shop" / "item"
+    place.mkdir(parents=True)
+    for number, line in enumerate(lines):
+        (place / f"{number}.json").write_text(f"{line}\n", "utf-8")
+    source, own = source_of(folder, said), dimension(types)
+    return source.read(own, source.take(own, Past()), 1)
+
+
+@pytest.mark.parametrize("types", ["declared", "schema"])
+def test_messages_are_read_without_spark(tmp_path: Path, types: str) -> None:
+    """With all that is said of them: other tables, names that are not declared, messages without a place."""
+    lines = [message(1, more=1), message(2, lsn=None), "{", message(4, "z"), message(5, "b"), message(6, "b")]
+    said = {"format": "debezium", "types": types}
+    declared = {} if types == "schema" else {"id": "int", "note": "string"}
+    batch = batch_of(tmp_path, said, declared, "\n".join(lines), message(7, lsn=8))
+    assert isinstance(batch.frame, LocalFrame)
+    assert batch.frame.rows.select(["id", "note"]).to_pylist()[:2] == [
+        {"id": 1, "note": "a"},
+        {"id": 2, "note": "a"},
+    ]
+    assert batch.frame.rows.column(names.REASON).to_pylist() == [None, None, "unreadable", *["skipped"] * 3, None]
+    assert batch.facts.others == OtherTables(3, (("shop.b", 2), ("shop.z", 1)))
+    assert list(batch.facts.cautions.values()) == [1]
+    assert not {name for name in batch.frame.columns if name in (STRANGE, OTHER_TABLE, ODD, HAS_OTHER, NO_PLACE)}
+
+
+def test_files_of_other_tables_alone_are_told_without_spark(tmp_path: Path) -> None:
+    """Where no message tells the columns of the table."""
+    said = {"format": "debezium", "types": "schema"}
+    with pytest.raises(SourceError, match="messages of other tables alone") as told:
+        batch_of(tmp_path, said, {}, message(4, "z"), message(5, "b"), message(6, "b"))
+    assert "rows of shop.b (2), shop.z (1)" in str(told.value.found)
+
+
+def test_names_in_other_letters_are_refused_without_spark(tmp_path: Path) -> None:
+    types = {"id": "int", "note": "string"}
+    with pytest.raises(SchemaConflict, match="other letters") as told:
+        batch_of(tmp_path, {"format": "json"}, types, '{"id": 1, "extra": 2}', '{"id": 2, "Note": "a"}')
+    assert told.value.found == "found Note, and note is declared"
+
+
+@pytest.mark.parametrize(
+    ("data", "small_batch", "said", "why"),
+    [
+        (b"{}\n", 0, {}, "its files have 3 bytes, more than a small batch"),
+        (b"{}\n{}\n", 1, {}, "its files have more than 1 row"),
+        (gzip.compress(b" " * 2000), 1, {"packed": ".gz"}, "0.json.gz has more bytes than a small batch"),
+        (b"", 1, {}, "its files have no lines"),
+        (b"{}\n", 1, {"path_columns": ["note"]}, "columns are from the path of files"),
+    ],
+)
+def test_the_log_says_why_spark_reads_a_batch(
+    tmp_path: Path, data: bytes, small_batch: int, said: dict[str, Any], why: str
+) -> None:
+    place = tmp_path / "shop" / "item" / ("note=a" if "path_columns" in said else "")
+    place.mkdir(parents=True)
+    (place / f"0.json{said.pop('packed', '')}").write_bytes(data)
+    source, own = (
+        source_of(tmp_path, {"format": "json", **said}, small_batch),
+        dimension({"id": "int", "note": "string"}),
+    )
+    with capture_logs() as logs, pytest.raises(RuntimeError, match="Spark is needed"):
+        source.read(own, source.take(own, Past()), 1)
+    assert logs == [
+        {"event": "Spark reads the batch", "log_level": "debug", "table": "shop.item", "reason": why},
+    ]
