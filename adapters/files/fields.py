@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import pyarrow as pa
+
 from lakeward.adapters.files.form import Form
 from lakeward.adapters.messages.message import CELLS, cell, has
 from lakeward.adapters.spark.events import SKIPPED, Group, by_object
+from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.rows import MALFORMED, OP_TEXT, is_nested
 from lakeward.core.dimension import Dimension
@@ -100,6 +103,19 @@ def near_word(words: Collection[str]) -> str:
     said, alike = ", ".join(map(text, words)), ", ".join(text(word.strip().lower()) for word in words)
     is_near = f"{OP_TEXT} NOT IN ({said}) AND lower(btrim({OP_TEXT})) IN ({alike})" if words else "false"
     return f"coalesce({is_near}, false) AS {NEAR_WORD}"
+
+
+def flag_near_words(rows: pa.Table, words: Collection[str]) -> pa.Table:
+    """Return rows with the same flag; raises SparkNeeded for a word of other letters than those of ASCII."""
+    alike = {word.strip().lower() for word in words}
+    flags: dict[str | None, bool] = {None: False, **dict.fromkeys(words, False)}
+    for word in rows.column(OP_TEXT).unique().to_pylist():
+        if word not in flags:
+            if not word.isascii():
+                raise SparkNeeded("a word for an operation has other letters than those of ASCII")
+            flags[word] = word.strip(" ").lower() in alike
+    near = [flags[word] for word in rows.column(OP_TEXT).to_pylist()]
+    return rows.append_column(NEAR_WORD, pa.array(near, pa.bool_()))
 
 
 def count_near_words(found: Sequence[Group]) -> Mapping[str, int]:

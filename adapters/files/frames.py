@@ -61,7 +61,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     )
     if not table.options.is_messages:
         rows = with_mapping(rows, table.options, table.dimension)
-        if table.has_op and table.reading.takes_other_words:
+        if flags_near_words(table):
             rows = rows.selectExpr("*", near_word([*table.reading.operations]))
     also = tuple(name for name in (STRANGE, OTHER_TABLE, LOG, *FIELD_FLAGS) if name in rows.columns)
     events = to_events(rows, places, table.reading, also)
@@ -74,6 +74,11 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
         f"{STRANGE} IS NOT NULL AS {ODD}" if STRANGE in also else f"false AS {ODD}",
         f"{OTHER_TABLE} IS NOT NULL AS {HAS_OTHER}" if OTHER_TABLE in also else f"false AS {HAS_OTHER}",
     )
+
+
+def flags_near_words(table: TableFiles) -> bool:
+    """Return whether rows are flagged whose words are nearly those of an operation."""
+    return not table.options.is_messages and table.has_op and table.reading.takes_other_words
 
 
 def _with_path(rows: DataFrame, table: TableFiles, files: Sequence[File]) -> DataFrame:

@@ -8,6 +8,7 @@ since 1970.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from lakeward.adapters.files.documents import Object, text_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.local_values import Read, reader_of, why_not_read
 from lakeward.adapters.messages.decoded import OTHER_TABLE, PLAIN
+from lakeward.adapters.messages.message import DOUBLE, LONG
 from lakeward.adapters.messages.wire import Wire, Writing
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.local_casts import SparkNeeded
@@ -46,6 +48,9 @@ RowLists: TypeAlias = Mapping[str, list[Any]]
 """Rows as lists of equal length, by column."""
 
 _EPOCH: Final = datetime(1970, 1, 1)
+_AS_DOUBLE: Final = re.compile(DOUBLE.removeprefix(r"\A").removesuffix(r"\z"))
+_LONG: Final = re.compile(LONG)
+_HAS_DOUBLE: Final = re.compile(r"[0-9][eE][+-]?[0-9]|[0-9.]{38}")
 _FIELDS: Final = (
     *(OP_TEXT, TIME_TEXT, SEQUENCE_TEXT, TRANSACTION_TEXT, KEY_MISFIT, MISFIT, BROKEN, BLANK, VALUE, LINE, NAME),
     *(TORN, names.UNSET, HAS_IMAGE, STRANGE, LOG),
@@ -145,7 +150,9 @@ class Rows:
                 continue
             typed = (cell.plainly if cell.column.name in row.numbers else cell.read)(value)
             append(typed)
-            if typed is None and cell.misfit is not None:
+            if cell.misfit is None:
+                _refuse_rounded(typed, row.line.text)
+            elif typed is None:
                 if cell.column.name in self._key:
                     key_misfit = key_misfit or f'"{text_of(value)}{cell.misfit}'
                 else:
@@ -171,6 +178,12 @@ class Rows:
             append(value)
         for name in self._beside:
             self.lists[name].append(row.beside.get(name))
+
+
+def _refuse_rounded(cell: str | None, line: str) -> None:
+    """Raise SparkNeeded for a text as a double of its line has it, which the parser may have rounded."""
+    if cell is not None and _AS_DOUBLE.fullmatch(cell) and _LONG.search(line) and _HAS_DOUBLE.search(line):
+        raise SparkNeeded("a number in a column of texts may be rounded")
 
 
 def _cell(column: Column, written: Writing) -> Cell:

@@ -8,8 +8,8 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.adapters.files.fields import fields_of
-from lakeward.adapters.files.frames import ODD
+from lakeward.adapters.files.fields import NEAR_WORD, fields_of, flag_near_words
+from lakeward.adapters.files.frames import ODD, flags_near_words
 from lakeward.adapters.files.looking import File
 from lakeward.adapters.files.sharing import HAS_OTHER
 from lakeward.adapters.files.table import TableFiles
@@ -29,7 +29,8 @@ def read_here(table: TableFiles, files: Sequence[File], small_batch: int) -> pa.
     if why is not None:
         raise SparkNeeded(why)
     small = [_small(table, file, rank) for rank, file in enumerate(files)]
-    events = read_files(small, table.reading, small_batch, partial(_with_mapping, table))
+    also = [NEAR_WORD] if flags_near_words(table) else []
+    events = read_files(small, table.reading, small_batch, partial(_with_mapping, table), also)
     flag = pa.repeat(pa.scalar(False), events.num_rows)
     return events.append_column(ODD, flag).append_column(HAS_OTHER, flag)
 
@@ -79,19 +80,7 @@ def _with_mapping(table: TableFiles, rows: pa.Table) -> pa.Table:
         told[TIME_TEXT] = pc.strftime(micros.cast(pa.timestamp("us")), format="%Y-%m-%d %H:%M:%S")
     for name, texts in told.items():
         rows = rows.set_column(rows.column_names.index(name), name, texts)
-    leave_near_words(table, rows)
-    return rows
-
-
-def leave_near_words(table: TableFiles, rows: pa.Table) -> None:
-    """Raise SparkNeeded for a word that `fields.near_word` flags: it is told of, and seldom there."""
-    if table.options.is_messages or not (table.has_op and table.reading.takes_other_words):
-        return
-    words = {*table.reading.operations}
-    alike = {word.strip().lower() for word in words}
-    found = pc.unique(rows.column(OP_TEXT)).drop_null().to_pylist()
-    if any(word not in words and word.strip(" ").lower() in alike for word in found):
-        raise SparkNeeded("a word for the operation differs from one that is named in case or blanks")
+    return flag_near_words(rows, table.reading.operations) if flags_near_words(table) else rows
 
 
 def _micros(values: pa.ChunkedArray) -> pa.ChunkedArray:

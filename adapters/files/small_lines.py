@@ -9,8 +9,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.adapters.files.fields import FIELD_FLAGS
-from lakeward.adapters.files.frames import ODD
+from lakeward.adapters.files.fields import FIELD_FLAGS, flag_near_words
+from lakeward.adapters.files.frames import ODD, flags_near_words
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.local_reading import (
     FORMATS,
@@ -23,7 +23,6 @@ from lakeward.adapters.files.local_tables import to_tables
 from lakeward.adapters.files.looking import File
 from lakeward.adapters.files.messages import NO_TIME, fill_versions, opened_messages, with_versions
 from lakeward.adapters.files.sharing import HAS_OTHER, count_other_tables, other_tables
-from lakeward.adapters.files.small import leave_near_words
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.variants import check_files
 from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
@@ -96,7 +95,8 @@ class SmallLines:
             place = FilePlace(file.item.order, rank, is_load=table.is_snapshot, has_op=table.has_op)
             rows = tables.get(table.path_of(file.item.name)[start:])
             if rows is not None:
-                leave_near_words(table, rows)
+                if flags_near_words(table):
+                    rows = flag_near_words(rows, table.reading.operations)
                 also = [name for name in _ALSO if name in rows.column_names]
                 frames.append(to_events(rows, place, table.reading, also))
         if not frames:

@@ -88,11 +88,16 @@ def read_frame(
 
 
 def read_files(
-    files: Sequence[SmallFile], reading: Reading, small_batch: int, tell: Tell = lambda rows: rows
+    files: Sequence[SmallFile],
+    reading: Reading,
+    small_batch: int,
+    tell: Tell = lambda rows: rows,
+    also: Sequence[str] = (),
 ) -> pa.Table:
     """Return the event frame of the files of a small batch; raises SparkNeeded where Spark must read them.
 
-    `tell` gives the rows of a file what other columns say of operation, order and time.
+    `tell` gives the rows of a file what other columns say of operation, order and time; `also` are columns that it
+    adds.
     """
     why = why_in_spark(files, reading, small_batch)
     if why is not None:
@@ -102,18 +107,18 @@ def read_files(
     for file in files:
         data = _content(file, most)
         most -= len(data)
-        frames.append(_events(file, data, reading, tell))
+        frames.append(_events(file, data, reading, tell, also))
         count += frames[-1].num_rows
         if count > small_batch:
             raise SparkNeeded(f"its files have more than {format_count(small_batch, 'row')}")
     return pa.concat_tables(frames).combine_chunks()
 
 
-def _events(file: SmallFile, data: bytes, reading: Reading, tell: Tell) -> pa.Table:
+def _events(file: SmallFile, data: bytes, reading: Reading, tell: Tell, also: Sequence[str]) -> pa.Table:
     if file.layout is not None:
-        return to_events(tell(read_csv(data, file.layout, reading)), file.place, reading)
+        return to_events(tell(read_csv(data, file.layout, reading)), file.place, reading, also)
     rows = read_parquet(data, reading, has_op=file.place.has_op, called=file.called)
-    events = to_events(tell(rows), file.place, reading)
+    events = to_events(tell(rows), file.place, reading, also)
     if events.column(names.REASON).null_count < events.num_rows:
         raise SparkNeeded(f"a row of {file.name} goes into quarantine, with its text")
     return events

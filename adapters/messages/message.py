@@ -133,10 +133,10 @@ def is_rounded(cell: str, texts: Sequence[str]) -> str:
     is_double = f"schema_of_variant(c) = 'DOUBLE' AND CAST(c AS string) = {cell}"
     maps = (f"map_values(try_variant_get(v, '{image}', 'map<string,variant>'))" for image in _IMAGES)
     is_in = " OR ".join(f"coalesce(exists({found}, c -> {is_double}), false)" for found in maps)
-    is_long = " OR ".join(f"coalesce({of} RLIKE {text(_LONG)}, false)" for of in texts)
+    is_long = " OR ".join(f"coalesce({of} RLIKE {text(LONG)}, false)" for of in texts)
     messages = ", ".join(f"try_parse_json({of})" for of in texts)
     return (
-        f"CASE WHEN {cell} RLIKE {text(_DOUBLE)} AND ({is_long}) "
+        f"CASE WHEN {cell} RLIKE {text(DOUBLE)} AND ({is_long}) "
         f"THEN coalesce(exists(array({messages}), v -> {is_in}), false) ELSE false END"
     )
 
@@ -144,8 +144,10 @@ def is_rounded(cell: str, texts: Sequence[str]) -> str:
 _IMAGES: Final = ("$", "$.payload", "$.after", "$.before", "$.payload.after", "$.payload.before", "$.data")
 """Where the cells of a row may stand in a message."""
 
-_DOUBLE: Final = r"\A-?([0-9]+[.][0-9]+(E-?[0-9]+)?|Infinity)\z"
-_LONG: Final = "[0-9][0-9.]{15}|[eE][+-]?[0-9]{3}"
+DOUBLE: Final = r"\A-?([0-9]+[.][0-9]+(E-?[0-9]+)?|Infinity)\z"
+"""The text of a double, as Spark writes it."""
+
+LONG: Final = "[0-9][0-9.]{15}|[eE][+-]?[0-9]{3}"
 """Whether a text has a number with more digits than a double keeps for certain, or with a great exponent."""
 
 

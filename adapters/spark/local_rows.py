@@ -213,11 +213,23 @@ def _problems(
         if telling.is_any_number:
             words = f"says nothing of the order ({telling.sequence_column})"
         no_place = pa.array([number is None for number in numbers], pa.bool_())
-        found.append(_Problem(no_place, Reason.SEQUENCE.value, named(SEQUENCE_TEXT, words)))
+        found.append(_Problem(no_place, Reason.SEQUENCE.value, _no_place(rows, telling.sequence_column, words)))
     not_known = _Problem(
         operations.is_null(), Reason.OPERATION.value, lambda row: _no_operation(rows.column(OP_TEXT)[row].as_py())
     )
     return [*found, not_known, _Problem(rows.column(MISFIT).is_valid(), Reason.CAST.value, told(MISFIT))]
+
+
+def _no_place(rows: pa.Table, column: str, words: str) -> Callable[[int], str]:
+    """Return what says of a row that it has no place in the order; `column` should tell it."""
+
+    def said(row: int) -> str:
+        misfit = rows.column(MISFIT)[row].as_py()
+        if misfit is not None and misfit.endswith(f"(column {column})"):
+            return f"{misfit}, so that nothing says its place in the order"
+        return _named(rows.column(SEQUENCE_TEXT)[row].as_py(), words)
+
+    return said
 
 
 def _words(words: str) -> Callable[[int], str]:

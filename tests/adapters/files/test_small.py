@@ -47,7 +47,7 @@ CASES: Final = {
     "a column that is none of the table's tells the operation": Case(
         {"operation": {"column": "op", "delete": ["x", "gone"]}, "order_by": "at"},
         {"id": "int", "a": "string", "at": "timestamp"},
-        {"id": "1|2|3|x|", "a": "b|c|", "at": TIMES, "op": "x|gone|new|{1}|"},
+        {"id": "1|2|3|x|", "a": "b|c|", "at": TIMES, "op": "x|gone|new|{1}||X| gone"},
     ),
     "columns of the table tell operation, order and time": Case(
         {

@@ -176,7 +176,7 @@ def test_messages_are_read_without_spark(tmp_path: Path, types: str) -> None:
     ]
     assert batch.frame.rows.column(names.REASON).to_pylist() == [None, None, "unreadable", *["skipped"] * 3, None]
     assert batch.facts.others == OtherTables(3, (("shop.b", 2), ("shop.z", 1)))
-    assert list(batch.facts.cautions.values()) == [1]
+    assert list(batch.facts.cautions.values()) == [1, 2]  # one has no place, and two have no time
     assert not {name for name in batch.frame.columns if name in (STRANGE, OTHER_TABLE, ODD, HAS_OTHER, NO_PLACE)}
 
 
@@ -202,6 +202,7 @@ def test_names_in_other_letters_are_refused_without_spark(tmp_path: Path) -> Non
         (b"{}\n{}\n", 1, {}, "its files have more than 1 row"),
         (gzip.compress(b" " * 2000), 1, {"packed": ".gz"}, "0.json.gz has more bytes than a small batch"),
         (b"", 1, {}, "its files have no lines"),
+        (b'{"note": 1.5e3, "x": 1234567890123456}', 1, {}, "a number in a column of texts may be rounded"),
         (b"{}\n", 1, {"path_columns": ["note"]}, "columns are from the path of files"),
     ],
 )
