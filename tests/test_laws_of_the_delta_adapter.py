@@ -12,7 +12,21 @@ from random import Random
 import pytest
 from delta_lake import LakeOfDelta
 from hypothesis import settings
-from laps import CRASHES, HISTORIES, LAP, LINES, ROLLBACK, SHARED, TRIMMED, WAYS, on_each_line, other_ways, others
+from laps import (
+    BY_SPARK,
+    CRASHES,
+    HISTORIES,
+    LAP,
+    LINES,
+    ROLLBACK,
+    SHARED,
+    SLOW,
+    TRIMMED,
+    WAYS,
+    on_each_line,
+    other_ways,
+    others,
+)
 
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.tables.companion import trimming
@@ -80,6 +94,9 @@ TestLines = pytest.mark.lap(
 )
 TestLap = pytest.mark.lap(
     table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=LAP - SHARED - ROLLBACK)
+)
+TestBySpark = pytest.mark.lap(
+    table_contract(lambda make_delta, by_spark: bench(make_delta(), make_delta), laws=BY_SPARK - SHARED - SLOW)
 )
 TestCrashes = pytest.mark.lap(
     on_each_line(table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=CRASHES))

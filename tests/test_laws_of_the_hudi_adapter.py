@@ -12,7 +12,20 @@ from random import Random
 import pytest
 from hudi_lake import EVERY_COMMIT, LakeOfHudi
 from hypothesis import settings
-from laps import CRASHES, HISTORIES, LAP, LINES, ROLLBACK, SHARED, TRIMMED, WAYS, other_ways, others
+from laps import (
+    BY_SPARK,
+    CRASHES,
+    HISTORIES,
+    LAP,
+    LINES,
+    ROLLBACK,
+    SHARED,
+    SLOW,
+    TRIMMED,
+    WAYS,
+    other_ways,
+    others,
+)
 
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.tables.companion import trimming
@@ -88,6 +101,9 @@ TestOtherWays = pytest.mark.long(
 TestLines = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=LINES | CRASHES))
 TestLap = pytest.mark.lap(
     table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=LAP - SHARED - ROLLBACK)
+)
+TestBySpark = pytest.mark.lap(
+    table_contract(lambda make_hudi, by_spark: bench(make_hudi(), make_hudi), laws=BY_SPARK - SHARED - SLOW)
 )
 TestRollback = pytest.mark.long(
     pytest.mark.lap(table_contract(lambda make_hudi, kept: bench(make_hudi(kept), make_hudi), laws=ROLLBACK))

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
 from laps import (
+    BY_SPARK,
+    CASES_BY_SPARK,
     CORPUS,
     CRASHES,
     HISTORIES,
@@ -91,8 +93,8 @@ def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def all_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have batches worked on as large ones are: what is alone in its key is not folded."""
+def all_is_large(by_spark: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have batches worked on as large ones are: by Spark, and what is alone in its key is not folded."""
     monkeypatch.setattr(folding, "SMALL", -1)
     monkeypatch.setattr(spreading, "ROWS_A_PART", 100)
 
@@ -132,6 +134,9 @@ TestCrashes = pytest.mark.lap(
     on_each_line(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=CRASHES))
 )
 TestLap = pytest.mark.lap(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LAP - ROLLBACK))
+TestBySpark = pytest.mark.lap(
+    table_contract(lambda make_lake, by_spark: bench(make_lake(), make_lake), laws=BY_SPARK, cases=CASES_BY_SPARK)
+)
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
     laws=others(

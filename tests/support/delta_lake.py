@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 import pyarrow as pa
@@ -22,12 +22,15 @@ from lakeward.adapters.tables.columns import position_of
 from lakeward.core.dimension import Dimension
 from lakeward.core.ports import Opened
 from lakeward.plugins import Runtime
+from lakeward.plugins.registry import SMALL_BATCH
 from lakeward.plugins.testing.scripts import Item, Rows
 
 
 @dataclass
 class LakeOfDelta:
     """One warehouse."""
+
+    small_batch: ClassVar[int] = SMALL_BATCH
 
     spark: SparkSession
     folder: Path
@@ -42,7 +45,7 @@ class LakeOfDelta:
 
     def open(self, dimension: Dimension) -> Opened[Any]:
         """Open the table with nothing remembered from before."""
-        self.runtime = Runtime(self._session, self.folder)
+        self.runtime = Runtime(self._session, self.folder, small_batch=self.small_batch)
         options = DeltaOptions(warehouse=str(self.folder))
         self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
         return self.lake.open(dimension)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 from hudi import HudiTableBuilder
@@ -20,6 +20,7 @@ from lakeward.adapters.tables.columns import position_of
 from lakeward.core.dimension import Dimension
 from lakeward.core.ports import Opened
 from lakeward.plugins import Runtime
+from lakeward.plugins.registry import SMALL_BATCH
 from lakeward.plugins.testing.scripts import Item, Rows
 
 EVERY_COMMIT: Final = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
@@ -37,6 +38,8 @@ def by_hudi_rs(path: Path) -> pa.Table:
 class LakeOfHudi:
     """One warehouse."""
 
+    small_batch: ClassVar[int] = SMALL_BATCH
+
     spark: SparkSession
     folder: Path
     options: TableOptions = field(default_factory=TableOptions)
@@ -50,7 +53,7 @@ class LakeOfHudi:
 
     def open(self, dimension: Dimension) -> Opened[Any]:
         """Open the table with nothing remembered from before."""
-        self.runtime = Runtime(self._session, self.folder)
+        self.runtime = Runtime(self._session, self.folder, small_batch=self.small_batch)
         options = HudiOptions(warehouse=str(self.folder))
         self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
         return self.lake.open(dimension)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +23,7 @@ from lakeward.core.dimension import Dimension, Match
 from lakeward.core.events import UNSET, ChangeEvent
 from lakeward.core.ports import Opened
 from lakeward.plugins import Runtime
+from lakeward.plugins.registry import SMALL_BATCH
 from lakeward.plugins.testing.scripts import Item, Rows
 
 _numbers = itertools.count(1)
@@ -31,6 +32,8 @@ _numbers = itertools.count(1)
 @dataclass
 class LakeOfIceberg:
     """One warehouse; its catalog has a name of its own, since a session keeps a catalog by name."""
+
+    small_batch: ClassVar[int] = SMALL_BATCH
 
     spark: SparkSession
     folder: Path
@@ -47,7 +50,7 @@ class LakeOfIceberg:
 
     def open(self, dimension: Dimension) -> Opened[Any]:
         """Open the table with nothing remembered from before."""
-        self.runtime = Runtime(self._session, self.folder)
+        self.runtime = Runtime(self._session, self.folder, small_batch=self.small_batch)
         options = IcebergOptions(warehouse=str(self.folder), catalog_name=self.catalog_name)
         self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
         return self.lake.open(dimension)

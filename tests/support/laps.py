@@ -42,6 +42,23 @@ LAP: Final = frozenset(
 )
 """One lap of a format's own ways for every change, with those of `LINES` and `CRASHES`."""
 
+BY_SPARK: Final = frozenset(
+    {
+        "any_delivery_of_many_histories_gives_their_databases",
+        "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
+        "after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed",
+        "what_comes_too_late_is_told_apart",
+        "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
+    }
+)
+"""Laws that formats are held to on the way of large batches as well, which Spark works out: one lap of it.
+
+Batches of laws are small: by default the core works them out.
+"""
+
+CASES_BY_SPARK: Final = frozenset({"within"})
+"""Of their cases those that the gate has time for."""
+
 ROLLBACK: Final = frozenset({"a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there"})
 """The law of tables that are taken back, which takes long: the gate tries single cases on each format."""
 

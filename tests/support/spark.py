@@ -10,6 +10,7 @@ from delta_lake import LakeOfDelta
 from hudi_lake import LakeOfHudi
 from iceberg_lake import LakeOfIceberg
 from pyspark.sql import SparkSession
+from ways import use_spark
 
 from lakeward.adapters.delta.options import TableOptions as DeltaTableOptions
 from lakeward.adapters.delta.session import SETTINGS as DELTA
@@ -100,3 +101,9 @@ def make_hudi(active: SparkSession, tmp_path: Path) -> Callable[..., LakeOfHudi]
         return LakeOfHudi(active, folder, options or HudiTableOptions())
 
     return make
+
+
+@pytest.fixture
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Spark work out every batch, as it does with large ones."""
+    use_spark(monkeypatch)

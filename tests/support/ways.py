@@ -1,0 +1,21 @@
+"""Which way batches are worked out in a test: by the core, as small ones are by default, or by Spark."""
+
+from __future__ import annotations
+
+import pytest
+from delta_lake import LakeOfDelta
+from hudi_lake import LakeOfHudi
+from iceberg_lake import LakeOfIceberg
+
+from lakeward.adapters.tables import resolve
+
+
+def use_spark(patch: pytest.MonkeyPatch) -> None:
+    """Let Spark work out every batch of the lakes under test."""
+    for lake in (LakeOfIceberg, LakeOfDelta, LakeOfHudi):
+        patch.setattr(lake, "small_batch", 0)
+
+
+def use_spark_in_commands(patch: pytest.MonkeyPatch) -> None:
+    """Let Spark work out every batch of the commands that a test calls, whatever its settings say."""
+    patch.setattr(resolve, "reason_for_spark", lambda *_: "a test is of its way")
