@@ -28,8 +28,8 @@ from lakeward.adapters.tables.resolving.loading import by_loading, meets_nothing
 from lakeward.adapters.tables.resolving.sorting import sort_out
 from lakeward.adapters.tables.resolving.splicing import by_splicing
 from lakeward.adapters.tables.rows import Loaded, Rows
-from lakeward.adapters.tables.small.settling import NotSmall, by_settling
-from lakeward.adapters.tables.small.way import reason_for_spark
+from lakeward.adapters.tables.small.settling import by_settling
+from lakeward.adapters.tables.small.way import NotSmall, reason_for_spark
 from lakeward.adapters.tables.writing import written
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved

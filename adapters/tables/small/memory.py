@@ -15,6 +15,7 @@ from lakeward.adapters.tables.companion.entries import BASE, CHANGE, DELETE, KIN
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.small.values import columns_of, key_in, keys_in, paths_of, sent
 from lakeward.adapters.tables.small.versions import VersionReader
+from lakeward.adapters.tables.small.way import NotSmall, needs_memory
 from lakeward.core.dimension import DELETED, Ordered
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position
 from lakeward.core.evolution import SchemaChange
@@ -29,13 +30,11 @@ MOST_ENTRIES: Final = 250_000
 _Entry: TypeAlias = Mapping[str, Any]
 
 
-def needs_memory(plan: MergePlan) -> bool:
-    """Return whether what is remembered of a key can matter to a batch."""
-    return plan.recalls or plan.in_part or bool(plan.holds or plan.releases or plan.truncates.all)
-
-
 def read_memory(kept: Keeping, plan: MergePlan, touched: Collection[Key]) -> tuple[Memory, frozenset[Key]]:
-    """Return what is remembered of these keys, and of all that key changes join to them, with all these keys."""
+    """Return what is remembered of these keys, and of all that key changes join to them, with all these keys.
+
+    Raises NotSmall where more is remembered than this process may read.
+    """
     batches = kept.companion.batches
     records = [found.record for found in batches.records.values() if found.record is not None]
     memory = Memory(
@@ -79,6 +78,8 @@ class _Entries:
         kinds = "', '".join((CHANGE, DELETE, BASE, WAITING, RELEASED))
         upto, epoch = plan.batch - 1, companion.batches.epoch
         condition = f"{KIND} in ('{kinds}') and {names.BATCH} <= {upto} and {names.EPOCH} = {epoch}"
+        if companion.table.rows(condition, (KIND,)).num_rows > MOST_ENTRIES:
+            raise NotSmall(f"more than {MOST_ENTRIES:,} entries are remembered")
         rows = companion.table.rows(condition, tuple(companion.table.columns))
         if name[0] not in rows.column_names:
             rows = rows.slice(0, 0)

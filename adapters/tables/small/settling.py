@@ -36,7 +36,7 @@ from lakeward.adapters.tables.small.memory import read_memory
 from lakeward.adapters.tables.small.rows import StoredRows, find_all, find_rows
 from lakeward.adapters.tables.small.values import arrow_type, key_rows
 from lakeward.adapters.tables.small.versions import ShownVersions, VersionReader
-from lakeward.adapters.tables.small.way import CORE, touches_all
+from lakeward.adapters.tables.small.way import CORE, NotSmall, touches_all
 from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import DELETED, Dimension, Ordered, Ties
 from lakeward.core.errors import MendError, SourceError
@@ -52,10 +52,6 @@ from lakeward.core.ports import Resolved
 from lakeward.core.schema import Schema
 from lakeward.core.settle import settle
 from lakeward.core.splicing import splice
-
-
-class NotSmall(Exception):
-    """Spark must work the batch out after all; the message says why."""
 
 
 def by_settling(kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None) -> Resolved:

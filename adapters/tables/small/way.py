@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakeward.adapters.tables.small.memory import needs_memory
 from lakeward.core.dimension import Dimension, Match
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Type
 
 CORE: Final = "core"
 """What is said of a batch that the core works out."""
+
+
+class NotSmall(Exception):
+    """Spark must work a batch out after all; the message says why. Nothing has been written."""
 
 
 def reason_for_spark(plan: MergePlan, may_lose: bool, most_rows: int) -> str | None:
@@ -32,6 +35,11 @@ def reason_for_spark(plan: MergePlan, may_lose: bool, most_rows: int) -> str | N
     if needs_memory(plan) and any(map(_loses_nulls, (column.type for column in dimension.schema))):
         return "lists of structs are remembered, and PyIceberg reads one that is NULL as empty"
     return None
+
+
+def needs_memory(plan: MergePlan) -> bool:
+    """Return whether what is remembered of a key can matter to a batch."""
+    return plan.recalls or plan.in_part or bool(plan.holds or plan.releases or plan.truncates.all)
 
 
 def touches_all(plan: MergePlan) -> bool:

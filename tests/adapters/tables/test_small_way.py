@@ -16,8 +16,9 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.small import settling
-from lakeward.adapters.tables.small.settling import NotSmall, _Settling, by_settling
-from lakeward.adapters.tables.small.way import reason_for_spark
+from lakeward.adapters.tables.small.memory import MOST_ENTRIES, read_memory
+from lakeward.adapters.tables.small.settling import _Settling, by_settling
+from lakeward.adapters.tables.small.way import NotSmall, reason_for_spark
 from lakeward.core.dimension import Deletes, Dimension, Match, TableName
 from lakeward.core.errors import MendError
 from lakeward.core.events import Operation, Position
@@ -104,6 +105,12 @@ def lies_behind_the_calendar(_patch: pytest.MonkeyPatch) -> str:
     return not_small(lambda: by_settling(keeping(), plan, frame, None))
 
 
+def remembers_too_much(_patch: pytest.MonkeyPatch) -> str:
+    kept = keeping()
+    kept.companion.table = SimpleNamespace(rows=lambda *_: SimpleNamespace(num_rows=MOST_ENTRIES + 1))
+    return not_small(lambda: read_memory(kept, plan_of(recalls=True), [(1,)]))
+
+
 def waited_and_is_none(_patch: pytest.MonkeyPatch) -> str:
     settled = SimpleNamespace(rejects=[Reject(PLACE, Reason.INCOMPLETE_ROW)])
     found: Any = SimpleNamespace(settled=settled, batch=SimpleNamespace(places={}))
@@ -142,6 +149,10 @@ CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
     "whose full load or truncate touches more than `small_batch` rows that are kept": (
         touches_too_many,
         "touches more than 20,000 rows",
+    ),
+    "where more than 250,000 entries are remembered that may matter": (
+        remembers_too_much,
+        "more than 250,000 entries",
     ),
     "of tables with lists or maps of structs, where something is remembered": (
         lambda _: reason(plan_of(LISTS, recalls=True)),
