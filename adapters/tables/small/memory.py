@@ -80,14 +80,15 @@ class _Entries:
         condition = f"{KIND} in ('{kinds}') and {names.BATCH} <= {upto} and {names.EPOCH} = {epoch}"
         if companion.table.rows(condition, (KIND,)).num_rows > MOST_ENTRIES:
             raise NotSmall(f"more than {MOST_ENTRIES:,} entries are remembered")
-        rows = companion.table.rows(condition, tuple(companion.table.columns))
+        rows, now = companion.table.rows(condition, tuple(companion.table.columns)), companion.table.pending
+        rows = rows.rename_columns([now.get(column, column) for column in rows.column_names])
         if name[0] not in rows.column_names:
             rows = rows.slice(0, 0)
             for column in name:
                 rows = rows.append_column(column, pa.nulls(0))
         columns = columns_of(rows)
         nothing = [None] * rows.num_rows
-        old = [key_in(one, name) for one in columns.get(names.OLD, nothing)]
+        old = [key_in(_renamed(one, now), name) for one in columns.get(names.OLD, nothing)]
         return cls(kept, plan, columns, keys_in(columns, name), old)
 
     def keys(self) -> Iterator[Key]:
@@ -206,6 +207,11 @@ class _Entries:
                 found |= _added(record.added, operation)
         found = {_called_now(path, self.plan.dimension.policies.renames) for path in found}
         return found | _added(self.plan.evolution.added, operation)
+
+
+def _renamed(fields: Mapping[str, Any] | None, now: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """Return a struct with the names that its fields have now."""
+    return None if fields is None else {now.get(name, name): value for name, value in fields.items()}
 
 
 def _called_now(path: str, renames: Mapping[str, str]) -> str:

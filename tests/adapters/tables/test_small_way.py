@@ -15,9 +15,10 @@ from repository import ROOT
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.adapters.tables.partitions import Partitions
-from lakeward.adapters.tables.small import settling
+from lakeward.adapters.tables.small import settled_batch
 from lakeward.adapters.tables.small.memory import MOST_ENTRIES, read_memory
-from lakeward.adapters.tables.small.settling import _Settling, by_settling
+from lakeward.adapters.tables.small.refused_rows import rejects_of
+from lakeward.adapters.tables.small.settling import by_settling
 from lakeward.adapters.tables.small.way import NotSmall, reason_for_spark
 from lakeward.core.dimension import Deletes, Dimension, Match, TableName
 from lakeward.core.errors import MendError
@@ -94,9 +95,9 @@ def frame_of(plan: MergePlan, value: Any) -> LocalFrame:
 
 
 def touches_too_many(patch: pytest.MonkeyPatch) -> str:
-    patch.setattr(settling, "find_all", lambda _rows, most: None if most == MOST else {})
+    patch.setattr(settled_batch, "find_all", lambda _rows, most: None if most == MOST else {})
     plan = plan_of(deletes=Deletes.SOFT, truncates=Truncates(arrived=(PLACE,)))
-    return not_small(lambda: settling._stored(keeping(), plan, SimpleNamespace(), [(1,)]))  # type: ignore[arg-type]
+    return not_small(lambda: settled_batch.stored_rows(keeping(), plan, SimpleNamespace(), [(1,)]))  # type: ignore[arg-type]
 
 
 def lies_behind_the_calendar(_patch: pytest.MonkeyPatch) -> str:
@@ -114,14 +115,14 @@ def remembers_too_much(_patch: pytest.MonkeyPatch) -> str:
 def waited_and_is_none(_patch: pytest.MonkeyPatch) -> str:
     settled = SimpleNamespace(rejects=[Reject(PLACE, Reason.INCOMPLETE_ROW)])
     found: Any = SimpleNamespace(settled=settled, batch=SimpleNamespace(places={}))
-    return not_small(lambda: _Settling._rejects(found))
+    return not_small(lambda: rejects_of(found))
 
 
 def refuses_a_mended_row(patch: pytest.MonkeyPatch) -> str:
     def refuse(*_: object) -> None:
         raise MendError("a mended row cannot be applied")
 
-    patch.setattr(settling, "settle", refuse)
+    patch.setattr(settled_batch, "settle", refuse)
     plan = plan_of()
     return not_small(lambda: by_settling(keeping(), plan, frame_of(plan, pa.array(["x"])), None))
 

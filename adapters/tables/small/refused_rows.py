@@ -1,0 +1,89 @@
+"""The rows of a small batch that go into quarantine, and the keys that are held afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.chains import SHIFTED
+from lakeward.adapters.spark.events import IS_REJECT
+from lakeward.adapters.spark.inline import inline
+from lakeward.adapters.spark.line import from_arrow
+from lakeward.adapters.spark.resolve import AT_THE_MARK, ID, INCOMPLETE, as_told
+from lakeward.adapters.spark.truncates import in_force
+from lakeward.adapters.tables.small.settled_batch import SettledBatch
+from lakeward.adapters.tables.small.way import NotSmall
+from lakeward.core.events import Position
+from lakeward.core.holds import Waiter, Waiters
+from lakeward.core.literals import key_text
+from lakeward.core.memory import Reason, Reject
+
+_TOLD: Final = {ID: "bigint", "reason": "string", "words": "string"}
+_WORDS: Final[Mapping[Reason, str]] = {
+    Reason.TOO_LATE: f"its place in the order lies {AT_THE_MARK}",
+    Reason.INCOMPLETE_ROW: INCOMPLETE,
+    Reason.KEY_SHIFT: SHIFTED,
+}
+
+
+
+def rejects_of(found: SettledBatch) -> Sequence[Reject]:
+    """Return the rows of this batch that go into quarantine. Raises NotSmall for one that came with another."""
+    if any(reject.position not in found.batch.places for reject in found.settled.rejects):
+        raise NotSmall("an event that waited cannot be applied")
+    return found.settled.rejects
+
+
+def refused_rows(found: SettledBatch, rejects: Sequence[Reject]) -> DataFrame | None:
+    """Return the rows that go into quarantine, each with what is wrong with it; None where there are none."""
+    if not rejects:
+        return None
+    spark, had = found.kept.spark(), {reject.position: reject.reason for reject in found.batch.rejects}
+    rows = found.batch.rows.take(pa.array([found.batch.places[one.position] for one in rejects], pa.int64()))
+    frame = from_arrow(spark, _with_reasons(rows, rejects, had))
+    told = [
+        (arrival << 2, reject.reason.value, reject.detail or _WORDS[reject.reason])
+        for arrival, reject in zip(rows[names.ARRIVAL].to_pylist(), rejects, strict=True)
+        if reject.position not in had
+    ]
+    if told:
+        frame = as_told(frame, found.plan, inline(spark, _TOLD, told))
+    return frame.where(IS_REJECT)
+
+
+def held_keys(found: SettledBatch) -> set[str]:
+    """Return the texts of the keys that are held afterwards."""
+    plan, settled = found.plan, found.settled
+    stand = [] if plan.replaces else [hold for hold in in_force(plan) if hold.position not in settled.closed]
+    held = {str(text) for hold in stand for (text,) in hold.keys}
+    held |= {key_text(plan.dimension, key) for hold in settled.holds for key in hold.keys}
+    return held | _moved(found)
+
+
+def _moved(found: SettledBatch) -> set[str]:
+    """Return the texts of the keys of key changes that wait."""
+    plan = found.plan
+    waiting = [change.event for change in found.settled.changes if change.waiting]
+    moved = Waiters.of(
+        Waiter(event.position, tuple(key_text(plan.dimension, key) for key in event.keys)) for event in waiting
+    ).moved()
+    if plan.replaces or not (plan.holds or plan.releases):
+        return moved
+    own = {place[2:] for place in found.memory.changes}
+    return moved | found.kept.companion.waiters(plan.batch - 1).moved(own)
+
+
+def _with_reasons(rows: pa.Table, rejects: Sequence[Reject], had: Mapping[Position, Reason]) -> pa.Table:
+    """Return rows with the reasons of rejects whose reason is another than the one they `had`, with its words."""
+    reasons, details = (rows[name].to_pylist() for name in (names.REASON, names.DETAIL))
+    for index, reject in enumerate(rejects):
+        if had.get(reject.position, reject.reason) is not reject.reason:
+            reasons[index] = reject.reason.value
+            details[index] = "; ".join(filter(None, (details[index], _WORDS[reject.reason])))
+    for name, values in ((names.REASON, reasons), (names.DETAIL, details)):
+        rows = rows.set_column(rows.column_names.index(name), name, pa.array(values, pa.string()))
+    return rows

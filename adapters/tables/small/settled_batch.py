@@ -1,0 +1,127 @@
+"""A small batch, what it meets, and what the core makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+import pyarrow as pa
+
+from lakeward.adapters.spark.fitting import fitted
+from lakeward.adapters.spark.line import to_arrow
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame, in_spark
+from lakeward.adapters.tables.keeping import Keeping
+from lakeward.adapters.tables.rows import Loaded, Rows
+from lakeward.adapters.tables.small.batch import SmallBatch, read_batch
+from lakeward.adapters.tables.small.memory import read_memory
+from lakeward.adapters.tables.small.rows import StoredRows, find_all, find_rows
+from lakeward.adapters.tables.small.way import NotSmall, touches_all
+from lakeward.core.delivery import Delivery, Resolution, Settled
+from lakeward.core.dimension import Dimension, Ordered, Ties
+from lakeward.core.events import Key, Position
+from lakeward.core.memory import Memory
+from lakeward.core.plan import MergePlan
+from lakeward.core.schema import Schema
+from lakeward.core.settle import settle
+from lakeward.core.splicing import splice
+
+
+@dataclass(frozen=True, slots=True)
+class SettledBatch:
+    """A batch, the stored rows and the memory of its keys, and what the core makes of them.
+
+    `keys` are those of the batch, and all that key changes join to them.
+    """
+
+    kept: Keeping
+    plan: MergePlan
+    rows: Rows
+    batch: SmallBatch
+    memory: Memory
+    keys: Collection[Key]
+    stored: StoredRows
+    settled: Settled
+
+    @classmethod
+    def of(cls, kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None) -> Self:
+        """Read what a batch meets, and settle it. Raises NotSmall where Spark must work it out."""
+        batch = read_batch(_rows_of(frame, plan.dimension.schema), plan)
+        touched = {key for event in batch.events for key in event.keys}
+        touched |= {key for reject in batch.rejects for key in reject.keys}
+        memory, keys = read_memory(kept, plan, touched)
+        rows = Rows(plan, table, kept.spark)
+        stored = stored_rows(kept, plan, rows, keys)
+        memory.closed |= dict.fromkeys(_held_before(kept, plan, batch))
+        dimension, delivery = folded_dimension(plan), _delivery(plan, batch)
+        if plan.splices is None:
+            settled = settle(dimension, stored.by_key, memory, delivery)
+        else:
+            settled = splice(dimension, stored.by_key, memory, delivery, plan.splices, plan.facts)
+        return cls(kept, plan, rows, batch, memory, keys, stored, settled)
+
+    @property
+    def drops_all(self) -> bool:
+        """Whether the rows that are written take the place of all that stand."""
+        return self.plan.replaces and self.plan.dimension.history is None
+
+    @property
+    def truncates_others(self) -> bool:
+        """Whether a new truncate removes rows of other keys."""
+        limit, newest = self.plan.truncates.removes_below, self.plan.truncates.newest
+        is_new = limit is not None and (newest is None or limit > newest)
+        return is_new and self.rows.are_there and not (self.plan.replaces or self.plan.dimension.keeps_ended)
+
+
+def folded_dimension(plan: MergePlan) -> Dimension:
+    """Return the dimension with the columns that are folded; others are made of them."""
+    return replace(plan.dimension, schema=plan.folded)
+
+
+def _rows_of(frame: Frame, schema: Schema) -> pa.Table:
+    """Return the rows of an event frame, nested columns with the types that the table has."""
+    if isinstance(frame, LocalFrame) and not any(column.type.is_nested for column in schema):
+        return frame.rows
+    return to_arrow(fitted(in_spark(frame), schema))
+
+
+def stored_rows(kept: Keeping, plan: MergePlan, rows: Rows, keys: Collection[Key]) -> StoredRows:
+    """Return the stored rows that a batch meets. Raises NotSmall where they are too many."""
+    if touches_all(plan):
+        every = find_all(rows, kept.small_batch)
+        if every is None:
+            raise NotSmall(f"the batch touches more than {kept.small_batch:,} rows")
+        return every
+    return StoredRows() if plan.replaces else find_rows(rows, keys, with_cells=_needs_cells(plan))
+
+
+def _needs_cells(plan: MergePlan) -> bool:
+    """Return whether a batch needs the cells of stored rows: to complete rows, to keep ended ones, to compare."""
+    dimension = plan.dimension
+    compares = dimension.ties is not Ties.ARRIVAL or dimension.unique_sequences
+    completes = dimension.history is not None or plan.folds or plan.evolution.lacks or bool(plan.remaking)
+    return completes or compares or bool(plan.holds or plan.releases)
+
+
+def _held_before(kept: Keeping, plan: MergePlan, batch: SmallBatch) -> Iterator[Position]:
+    """Return the places of events that an `ordered` table is given again, and that were held: they are no news."""
+    if not (plan.copies and isinstance(plan.dimension.lateness, Ordered)) or plan.releases or plan.replaces:
+        return
+    held = set(kept.quarantine.held_among(plan.epoch, plan.batch - 1, plan.copies))
+    yield from (event.position for event in batch.events if event.position[2:] in held)
+
+
+def _delivery(plan: MergePlan, batch: SmallBatch) -> Delivery:
+    mended = {event.position[2:]: event for event in batch.events if plan.releases}
+    return Delivery(
+        number=plan.batch,
+        events=[] if plan.releases else batch.events,
+        rejects=batch.rejects,
+        resolutions=[Resolution(position, mended.get(position[2:])) for position in plan.releases],
+        loaded=plan.facts.loaded,
+        believed=plan.facts.believed,
+        ran=plan.ran,
+        by_hand=not plan.facts.objects,
+        own_times=plan.facts.own_times,
+        is_first=plan.is_first,
+    )
