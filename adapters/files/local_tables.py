@@ -1,4 +1,4 @@
-"""Rows of lines as tables of Arrow, one a file, with the types that Spark gives the columns of its readers.
+"""Rows of lines as a table of Arrow, with the types that Spark gives the columns of its readers.
 
 A list of names may have NULL in it by its type, as in the tables of other readers.
 """
@@ -6,7 +6,6 @@ A list of names may have NULL in it by its type, as in the tables of other reade
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import groupby
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,23 +16,16 @@ from lakeward.adapters.files.local_rows import RowLists
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.local_casts import arrow_type
 from lakeward.adapters.spark.local_rows import NAMES
-from lakeward.adapters.spark.rows import BLANK, HAS_IMAGE, LINE, NAME, TORN, Telling, before_column
+from lakeward.adapters.spark.rows import BLANK, HAS_IMAGE, LINE, TORN, Telling, before_column
 
 _LISTS: Final = (names.UNSET, STRANGE)
 _FLAGS: Final = (BLANK, TORN, HAS_IMAGE, *FIELD_FLAGS)
 
 
-def to_tables(lists: RowLists, telling: Telling) -> Mapping[str, pa.Table]:
-    """Return rows by the path of their file below the landing folder; they are in the order of files and lines."""
+def to_table(lists: RowLists, telling: Telling) -> pa.Table:
+    """Return rows as a table of Arrow, in their order."""
     types = _types(telling)
-    whole = pa.table({name: _column(values, types.get(name) or _type(name)) for name, values in lists.items()})
-    found: dict[str, pa.Table] = {}
-    start = 0
-    for name, rows in groupby(lists[NAME]):
-        count = sum(1 for _ in rows)
-        found[name] = whole.slice(start, count)
-        start += count
-    return found
+    return pa.table({name: _column(values, types.get(name) or _type(name)) for name, values in lists.items()})
 
 
 def _types(telling: Telling) -> Mapping[str, pa.DataType]:

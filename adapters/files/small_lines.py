@@ -19,7 +19,7 @@ from lakeward.adapters.files.local_reading import (
     read_local,
     why_not_local,
 )
-from lakeward.adapters.files.local_tables import to_tables
+from lakeward.adapters.files.local_tables import to_table
 from lakeward.adapters.files.looking import File
 from lakeward.adapters.files.messages import NO_TIME, fill_versions, opened_messages, with_versions
 from lakeward.adapters.files.sharing import HAS_OTHER, count_other_tables, other_tables
@@ -32,7 +32,7 @@ from lakeward.adapters.spark import local_rows, names
 from lakeward.adapters.spark.events import NO_PLACE
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.local_rows import FilePlace, to_events
-from lakeward.adapters.spark.rows import LOG
+from lakeward.adapters.spark.rows import ARRIVAL_BITS, LOG, NAME
 from lakeward.core.events import UNORDERED, Operation
 from lakeward.core.numerals import format_count
 from lakeward.core.other_tables import OtherTables
@@ -89,19 +89,15 @@ class SmallLines:
             lists = self._open(table, files).rows(table, versions)
         else:
             lists = read_local(table, files, self.small_batch)
-        tables, frames = to_tables(lists, table.reading), []
-        start = len(table.folder.base.rstrip("/")) + 1
-        for rank, file in enumerate(files):
-            place = FilePlace(file.item.order, rank, is_load=table.is_snapshot, has_op=table.has_op)
-            rows = tables.get(table.path_of(file.item.name)[start:])
-            if rows is not None:
-                if flags_near_words(table):
-                    rows = flag_near_words(rows, table.reading.operations)
-                also = [name for name in _ALSO if name in rows.column_names]
-                frames.append(to_events(rows, place, table.reading, also))
-        if not frames:
+        rows = to_table(lists, table.reading)
+        if not rows.num_rows:
             raise SparkNeeded("its files have no lines")
-        return _with_flags(table, pa.concat_tables(frames).combine_chunks())
+        if flags_near_words(table):
+            rows = flag_near_words(rows, table.reading.operations)
+        also = [name for name in _ALSO if name in rows.column_names]
+        place = FilePlace(0, 0, is_load=table.is_snapshot, has_op=table.has_op)
+        events = to_events(rows, place, table.reading, also)
+        return _with_flags(table, _with_places(table, events, files, lists[NAME])).combine_chunks()
 
     def _open(self, table: TableFiles, files: Sequence[File]) -> LocalMessages:
         listed = [file.item.name for file in files]
@@ -129,6 +125,19 @@ class SmallLines:
 def is_of_lines(files: Sequence[File]) -> bool:
     """Return whether any file of a batch has lines of JSON or messages."""
     return any(file.format in FORMATS for file in files)
+
+
+def _with_places(table: TableFiles, events: pa.Table, files: Sequence[File], paths: Sequence[str]) -> pa.Table:
+    """Return events with the places of their files; `paths` are those of the rows, below the landing folder."""
+    start = len(table.folder.base.rstrip("/")) + 1
+    ranks = {table.path_of(file.item.name)[start:]: rank for rank, file in enumerate(files)}
+    of_rows = [ranks[path] for path in paths]
+    orders = pa.array([files[rank].item.order for rank in of_rows], pa.int64())
+    before = pa.array([rank << ARRIVAL_BITS for rank in of_rows], pa.int64())
+    places = {names.OBJECT: orders, names.ARRIVAL: pc.add(events.column(names.ARRIVAL), before)}
+    for name, values in places.items():
+        events = events.set_column(events.column_names.index(name), name, values)
+    return events
 
 
 def _with_flags(table: TableFiles, events: pa.Table) -> pa.Table:

@@ -20,7 +20,7 @@ from lakeward.adapters.files.columns import with_mapping
 from lakeward.adapters.files.frames import _rows
 from lakeward.adapters.files.local_reading import LocalMessages, read_lines_of, read_local, read_rows, why_not_local
 from lakeward.adapters.files.local_rows import RowLists
-from lakeward.adapters.files.local_tables import to_tables
+from lakeward.adapters.files.local_tables import to_table
 from lakeward.adapters.files.looking import File, with_schema
 from lakeward.adapters.files.messages import with_versions
 from lakeward.adapters.files.table import TableFiles
@@ -163,7 +163,7 @@ def _answer(spark: Rows, feed: Feed, table: TableFiles, files: Sequence[File], f
     if not feed.is_apart:
         try:
             lists = read_local(table, files)
-            other = [*_other_types(to_tables(lists, table.reading), frame), *_other_versions(table, files)]
+            other = [*_other_types(to_table(lists, table.reading), frame), *_other_versions(table, files)]
             return Answer(spark, _by_place(lists), types=other)
         except SparkNeeded as needed:
             return Answer(spark, {}, [str(needed)])
@@ -177,19 +177,15 @@ def _answer(spark: Rows, feed: Feed, table: TableFiles, files: Sequence[File], f
     return Answer({place: spark[place] for place in local}, local, left)
 
 
-def _other_types(tables: Mapping[str, pa.Table], frame: DataFrame) -> list[str]:
+def _other_types(table: pa.Table, frame: DataFrame) -> list[str]:
     types = {field.name: _nullable(to_arrow_type(field.dataType)) for field in frame.schema}
-    own = [(name, _nullable(field.type)) for table in tables.values() for name, field in _fields(table).items()]
+    own = [(field.name, _nullable(field.type)) for field in table.schema]
     return [f"{name} is {type_}, and in Spark {types.get(name)}" for name, type_ in own if type_ != types.get(name)]
 
 
 def _nullable(type_: pa.DataType) -> pa.DataType:
     """Return a list as one that may have NULL in it: Spark knows of some lists that they have none."""
     return pa.list_(type_.value_type) if pa.types.is_list(type_) else type_
-
-
-def _fields(table: pa.Table) -> Mapping[str, pa.Field]:
-    return {field.name: field for field in table.schema}
 
 
 def _other_versions(table: TableFiles, files: Sequence[File]) -> list[str]:
