@@ -148,8 +148,8 @@ def _with_flags(table: TableFiles, events: pa.Table) -> pa.Table:
         is_event, has_place = events.column(names.REASON).is_null(), pc.invert(pc.is_in(sequences, unordered))
         events = events.append_column(NO_PLACE, pc.and_(is_event, pc.invert(has_place)))
         is_change = pc.not_equal(events.column(names.OPERATION), Operation.READ.value)
-        no_time = pc.and_(pc.and_(is_change, has_place), events.column(names.TIME).is_null())
-        events = events.append_column(NO_TIME, pc.and_(is_event, no_time))
+        no_time = pc.and_kleene(pc.and_kleene(is_change, has_place), events.column(names.TIME).is_null())
+        events = events.append_column(NO_TIME, pc.and_kleene(is_event, no_time))
     for flag, name in ((ODD, STRANGE), (HAS_OTHER, OTHER_TABLE)):
         is_there = name in events.column_names
         values = events.column(name).is_valid() if is_there else pa.repeat(pa.scalar(False), events.num_rows)
