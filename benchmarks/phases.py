@@ -27,7 +27,7 @@ class Size:
     `memory` bounds what it costs to remember them. Of `tables`, so many are run `apart`, a process
     each, to be scaled up; `together` says how much faster one process must be. Of a history, `versions` says by
     format how many it has, `history` what it may take of a mirror's time, and `window` how much faster than a job
-    of windows it must be.
+    of windows it must be. A `small` batch must be so much faster than a `MERGE`, and take so much less CPU.
     """
 
     changes: Mapping[int, float | None]
@@ -51,6 +51,8 @@ class Size:
     versions: Mapping[str, int]
     history: float | None
     window: float | None
+    small: float | None
+    small_cpu: float | None
 
 
 FULL: Final = Size(
@@ -75,6 +77,8 @@ FULL: Final = Size(
     versions={"iceberg": 10_000_000, "delta": 5_000_000, "hudi": 5_000_000},
     history=2.0,
     window=10.0,
+    small=5.0,
+    small_cpu=6.0,
 )
 QUICK: Final = Size(
     changes={20_000: None},
@@ -98,6 +102,8 @@ QUICK: Final = Size(
     versions=dict.fromkeys(("iceberg", "delta", "hudi"), 20_000),
     history=None,
     window=None,
+    small=None,
+    small_cpu=None,
 )
 """Too small for a verdict: shows that everything works."""
 

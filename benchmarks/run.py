@@ -1,6 +1,6 @@
 """`make bench`: lakeward against the naive job, as ratios; fails where a target is missed.
 
-python benchmarks/run.py [--phase 1,2,…,10] [--quick] [--json] [--folder FOLDER]
+python benchmarks/run.py [--phase 1,2,…,11] [--quick] [--json] [--folder FOLDER]
 """
 
 from __future__ import annotations
@@ -27,9 +27,19 @@ from processes import HEAP
 from rich.console import Console
 from rich.table import Table
 from sizes import big_file, many_tables, one_application
+from small import small_batches
 from soak import soak
 
-ALL = {**PHASES, 5: soak, 6: many_tables, 7: big_file, 8: one_application, 9: formats, 10: histories}
+ALL = {
+    **PHASES,
+    5: soak,
+    6: many_tables,
+    7: big_file,
+    8: one_application,
+    9: formats,
+    10: histories,
+    11: small_batches,
+}
 
 
 def main() -> int:
