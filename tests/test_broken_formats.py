@@ -1,7 +1,9 @@
 """Each law of the kit fails on tables of each format that are broken on purpose, and a test counts that it does.
 
 What is broken is what goes through the ports of a table, so that a mistake is written once for all formats
-(`broken_tables.py`). What a format could do wrong in ways of its own is in `test_broken_adapters.py`.
+(`broken_tables.py`). Some break the way on which Spark works out batches, and are tried on it; those of
+`broken_small.py` break the way of small batches, which the core works out. What a format could do wrong in ways of
+its own is in `test_broken_adapters.py`.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+import broken_small
 import contested
 import pytest
 from broken_ports import Whole, bench_of
 from broken_tables import BY_LAW, DRAWS, DRAWS_OF, Draw
 from laps import TRIMMED
+from ways import use_spark
 
 from lakeward.adapters.delta.table import DeltaTable
 from lakeward.adapters.hudi.table import HudiTable
@@ -51,6 +55,11 @@ def _broken(kind: str) -> Sequence[tuple[str, type[Whole]]]:
 def _is_of_formats(mistake: type[Whole]) -> bool:
     """Whether it is one of what formats share, or of the plan: the reference adapter takes its own view of that."""
     return "spoil" in vars(mistake) or mistake.planned is not Whole.planned
+
+
+def _is_of_spark(mistake: type[Whole]) -> bool:
+    """Whether it breaks the way on which Spark works out batches: what it spoils the core does not use."""
+    return mistake.by_spark or "spoil" in vars(mistake)
 
 
 def _draws(name: str, mistake: type[Whole] | None = None) -> Draw:
@@ -123,6 +132,36 @@ def test_a_broken_table_breaks_its_law(
     name: str,
     mistake: type[Whole],
 ) -> None:
+    if _is_of_spark(mistake):
+        use_spark(monkeypatch)
+    _break(request, monkeypatch, kind, name, mistake, _draws(name, mistake))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [
+        pytest.param(name, mistake, marks=[pytest.mark.long] if mistake in broken_small.LONG else [])
+        for name, mistakes in broken_small.BY_LAW.items()
+        for mistake in mistakes
+    ],
+)
+def test_a_broken_way_of_small_batches_breaks_its_law(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, name: str, mistake: type[Whole]
+) -> None:
+    """It is the same code for all formats."""
+    _break(request, monkeypatch, "iceberg", name, mistake, broken_small.DRAWS.get(mistake, _draws(name)))
+
+
+def _break(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    name: str,
+    mistake: type[Whole],
+    draw: Draw,
+) -> None:
+    """Try a law on broken tables of a format, and see that it fails."""
     make = request.getfixturevalue(MAKERS[kind])
     mistake.spoil(monkeypatch)
     if name in TRIMMED:
@@ -133,5 +172,5 @@ def test_a_broken_table_breaks_its_law(
         return bench_of(lake, mistake, draw.histories, lake.commit_as_another_writer)
 
     with pytest.raises(SEEN) as seen:
-        _try(LAW[name], bench, _draws(name, mistake))
+        _try(LAW[name], bench, draw)
     print(str(seen.value).splitlines()[:3])

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from project import Project, any_kind
 from pyiceberg.io.pyarrow import schema_to_pyarrow
+from ways import use_spark_in_commands
 
 from lakeward.adapters.delta import checking as delta
 from lakeward.adapters.delta.options import TableOptions as DeltaOptions
@@ -228,6 +229,7 @@ def forgets_the_map(patch: pytest.MonkeyPatch) -> None:
 
 def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
     """Takes the fields of nested values by their places, not by their names."""
+    use_spark_in_commands(patch)
     patch.setattr(resolve, "fitted", lambda frame, _schema: frame)
 
 

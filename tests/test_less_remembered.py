@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
+from ways import use_spark
 
 from lakeward.adapters.spark import items, names
 from lakeward.adapters.tables.companion import entries, trimming
@@ -165,6 +166,7 @@ def test_a_smaller_lateness_helps_where_more_key_changes_are_remembered_than_are
 ) -> None:
     """They stopped each batch, so the mark stayed where it was, and they were remembered for ever."""
     monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
+    use_spark(monkeypatch)
     monkeypatch.setattr(items, "MOST_LINKS", 2)
     moves = [replace(event(UPDATE, at, 10 + at), old_key=(0, at)) for at in (1, 2, 3)]
     soon: list[Turn] = [(Within(5), [event(INSERT, at, at)]) for at in (500, 600, 700)]

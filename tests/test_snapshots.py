@@ -15,6 +15,7 @@ import pytest
 from history_model import of_one_key
 from outside import case
 from project import Project, any_kind
+from ways import use_spark_in_commands
 
 from lakeward.adapters.spark import splicing
 from lakeward.adapters.spark.histories import VersionRows
@@ -282,6 +283,7 @@ VERSIONS = splicing._versions
 def test_the_law_of_snapshots_sees_what_is_spliced_in_wrongly(
     project: Project, monkeypatch: pytest.MonkeyPatch, broken: Any
 ) -> None:
+    use_spark_in_commands(monkeypatch)
     monkeypatch.setattr(splicing, "_versions", broken)
     feeds = Feeds(project, Random(1), 3, BY_DAY, parts=2)
     for place in (0, 2, 1):
@@ -298,6 +300,7 @@ def test_a_table_in_which_places_fall_loses_no_version_to_the_next_change(
     """Such tables are there: folders were put between others so."""
     configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }', unit="folder")
     with monkeypatch.context() as before:
+        use_spark_in_commands(before)
         before.setattr(splicing, "_versions", places_a_row_by_its_own_file)
         deliver_folders(project, (5, 1), (9, 3), (7, 2))
     assert not never_fall(project, "id")
@@ -342,6 +345,7 @@ def test_all_keys_are_counted_whose_versions_others_altered(
 ) -> None:
     configure(project, 'key = ["id"]\ncolumns = { id = "int" }')
     take(project, "2026-10-05.csv", "id\n" + "".join(f"{key}\n" for key in range(1500)))
+    use_spark_in_commands(monkeypatch)
     monkeypatch.setattr(splicing, "_versions", lambda _shown, _span, had: f"concat({had}, {had})")
     project.put("2026-10-03.csv", "id\n1\n")
     project.call("load-complete", "shop.item")

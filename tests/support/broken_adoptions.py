@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ways import use_spark_in_commands
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables import adopting as looking
@@ -41,6 +42,7 @@ def takes_its_rows_for_newer_than_any_change(patch: pytest.MonkeyPatch) -> None:
 
 def truncates_what_the_batch_names_alone(patch: pytest.MonkeyPatch) -> None:
     """Spares the rows that were there from a truncate."""
+    use_spark_in_commands(patch)
     patch.setattr(Rows, "with_truncated", lambda _self, stood: stood)
 
 

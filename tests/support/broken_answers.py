@@ -32,6 +32,8 @@ from lakeward.plugins.testing.scripts import NAME
 class AsksNoMemory(Whole):
     """Takes every delete, truncate or row in part that is remembered for older than any event."""
 
+    by_spark = True
+
     def planned(self, plan: MergePlan) -> MergePlan:
         """Return a plan that needs no memory."""
         return replace(plan, recalls=False, folds=False, in_part=False)
@@ -39,6 +41,8 @@ class AsksNoMemory(Whole):
 
 class TakesCopiesForNews(Whole):
     """Judges what an object holds, though it was delivered before, by the rows alone."""
+
+    by_spark = True
 
     def planned(self, plan: MergePlan) -> MergePlan:
         """Return a plan that knows no object, and meets no delete."""

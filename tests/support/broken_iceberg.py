@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import pytest
 from broken_memory import AcknowledgesFirst
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from ways import use_spark, use_spark_in_commands
 
 from lakeward.adapters.iceberg import table
 from lakeward.adapters.iceberg.change import Change
@@ -36,6 +38,18 @@ from lakeward.plugins.testing.play import Player
 Break = Callable[[pytest.MonkeyPatch, Player], None]
 
 
+def by_spark(break_it: Break) -> Break:
+    """Return a mistake of the way on which Spark works out batches, made where it works out every batch."""
+
+    @wraps(break_it)
+    def broken(patch: pytest.MonkeyPatch, player: Player) -> None:
+        use_spark(patch)
+        break_it(patch, player)
+
+    return broken
+
+
+@by_spark
 def loses_the_last_event(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Drops the event that arrived last, and says that it was superseded."""
     counts = judging.counts
@@ -58,6 +72,7 @@ def takes_for_events(patch: pytest.MonkeyPatch, events_of: Callable[[DataFrame],
         patch.setattr(step, "events_of", events_of)
 
 
+@by_spark
 def lets_the_first_of_a_tie_win(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Orders events of one key and commit by the opposite of their arrival."""
 
@@ -69,6 +84,7 @@ def lets_the_first_of_a_tie_win(patch: pytest.MonkeyPatch, _player: Player) -> N
     takes_for_events(patch, turned)
 
 
+@by_spark
 def checks_nothing_for_being_stale(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes every event for newer than what stands."""
     patch.setattr(resolve, "_is_newer", lambda _plan: "true")
@@ -98,6 +114,7 @@ def acknowledges_first(_patch: pytest.MonkeyPatch, player: Player) -> None:
     player.queue = AcknowledgesFirst()
 
 
+@by_spark
 def looks_into_one_partition_only(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Finds the row of a key only where it lies in the partition that the event would go to."""
     found = Rows.found
@@ -162,11 +179,13 @@ def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> No
     patch.setattr(CompanionTable, "_kind", all_entries)
 
 
+@by_spark
 def takes_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Applies what lies at or below the mark."""
     patch.setattr(sorting, "late_as_rejects", lambda frame, _plan: (frame, {}))
 
 
+@by_spark
 def takes_copies_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Judges what an object holds, though it was delivered before."""
     patch.setattr(sorting, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
@@ -209,21 +228,25 @@ def forgets_what_was_mended(patch: pytest.MonkeyPatch, _player: Player) -> None:
     patch.setattr(quarantine, "_as_mended", lambda entries, batch: as_mended(entries, batch + 1))
 
 
+@by_spark
 def holds_a_copy_again(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes a copy of a row that is in quarantine, or was, for a new one."""
     patch.setattr(sorting, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
 
 
+@by_spark
 def nulls_what_was_not_sent(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes a cell that an event does not have for NULL."""
     patch.setattr(items, "_SENT_NOT", "CAST(array() AS array<string>)")
 
 
+@by_spark
 def keeps_no_bases(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Remembers events, and not the rows that they were applied to."""
     patch.setattr(CompanionTable, "bases", lambda _self, _upto: None)
 
 
+@by_spark
 def knows_no_transactions(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes each key change for a transaction of its own."""
     named = items.Key.named
@@ -234,6 +257,7 @@ def knows_no_transactions(patch: pytest.MonkeyPatch, _player: Player) -> None:
     patch.setattr(items.Key, "named", nameless)
 
 
+@by_spark
 def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Stops at a held key only what does not leave or enter another."""
     part = passing.part_chains
@@ -246,6 +270,7 @@ def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) 
     patch.setattr(passing, "part_chains", apart)
 
 
+@by_spark
 def lets_pass_what_follows_an_undecided_change(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Holds a key change that no rule decides, and not what comes behind it in the same batch."""
     part = passing.part
@@ -256,6 +281,7 @@ def lets_pass_what_follows_an_undecided_change(patch: pytest.MonkeyPatch, _playe
     patch.setattr(deciding, "part", apart)
 
 
+@by_spark
 def holds_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Holds the key of a row that cannot be applied, though later events of it were long ago."""
     late_as_rejects = sorting.late_as_rejects
@@ -269,6 +295,7 @@ def holds_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> Non
 
 def nulls_what_the_files_lack(patch: pytest.MonkeyPatch) -> None:
     """Writes NULL into a column that the files of an update do not have."""
+    use_spark_in_commands(patch)
     patch.setattr(Rows, "kept", lambda _self, upserts, _judged: upserts)
 
 
@@ -285,16 +312,19 @@ def changes_columns_in_a_commit_of_their_own(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Change, "evolve", at_once)
 
 
+@by_spark
 def truncates_what_the_batch_names_alone(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Spares the older rows of which nothing else comes with a truncate."""
     patch.setattr(Rows, "with_truncated", lambda _self, stood: stood)
 
 
+@by_spark
 def forgets_truncates(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes an event that is older than a truncate before it for new."""
     patch.setattr(core_plan, "remembered_truncates", lambda _records, _mark: frozenset())
 
 
+@by_spark
 def takes_copies_under_other_names_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Tells events by their place alone, though each has a number of its own."""
     patch.setattr(sorting, "without_facts", lambda frame, _plan, _known: (frame, 0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -83,7 +83,12 @@ def bench_of(
 
 
 class Whole:
-    """One table with all its ports, as a process opened it, without a mistake."""
+    """One table with all its ports, as a process opened it, without a mistake.
+
+    One that is `by_spark` is made where Spark works out every batch: the core does not use what it breaks.
+    """
+
+    by_spark: ClassVar[bool] = False
 
     def __init__(self, opened: Opened[Any], lake: BrokenLake, dimension: Dimension) -> None:
         self.opened = opened
