@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from project import Project
 from pyspark.sql import DataFrame
 
+from lakeward.adapters.dms import source
 from lakeward.adapters.dms.source import DmsSource
 from lakeward.core.job import Prepared
 from lakeward.core.preparing import prepare
@@ -42,17 +45,17 @@ def test_growing_files_are_left_for_the_next_batch(project: Project, monkeypatch
     project.put("LOAD00000001.csv", "1,a,1.00\n")
     growing = project.put("20261121-100000000.csv", "U,1,b,2.00\n")
     project.put("20261121-100000001.csv", "U,1,c,3.00\n")
-    survey = DmsSource._survey
+    surveyed = source.surveyed
     read = []
 
-    def grown(self: DmsSource, *arguments: object) -> object:
-        found = survey(self, *arguments)  # type: ignore[arg-type]
+    def grown(*arguments: Any) -> object:
+        found = surveyed(*arguments)
         if not read:
             growing.write_text("U,1,b,2.00\nU,1,bb,2.50\n")
         read.append(found)
         return found
 
-    monkeypatch.setattr(DmsSource, "_survey", grown)
+    monkeypatch.setattr(source, "surveyed", grown)
     batches = project.run()["shop.item"]["batches"]
     assert [batch["files"] for batch in batches] == [
         ["LOAD00000001.csv"],
