@@ -11,12 +11,12 @@ from broken_ports import Whole
 from broken_tables import Draw
 
 from lakeward.adapters.tables.keeping import Keeping
-from lakeward.adapters.tables.small import entries, rows, settling
+from lakeward.adapters.tables.small import changed_rows, entries, rows, settled_batch
 from lakeward.adapters.tables.small.batch import SmallBatch, read_batch
 from lakeward.adapters.tables.small.entries import Entries
 from lakeward.adapters.tables.small.memory import _Entries, read_memory
 from lakeward.adapters.tables.small.rows import StoredRows
-from lakeward.adapters.tables.small.settling import _Settling
+from lakeward.adapters.tables.small.settled_batch import SettledBatch
 from lakeward.adapters.tables.small.versions import ShownVersions
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation
 from lakeward.core.history.numbering import Numbers, numbered
@@ -27,7 +27,7 @@ from lakeward.core.plan import MergePlan
 
 def _read(patch: pytest.MonkeyPatch, wrongly: Any) -> None:
     """Let a batch be read as something else."""
-    patch.setattr(settling, "read_batch", lambda rows, plan: wrongly(read_batch(rows, plan), rows))
+    patch.setattr(settled_batch, "read_batch", lambda rows, plan: wrongly(read_batch(rows, plan), rows))
 
 
 def _remembered(patch: pytest.MonkeyPatch, is_known: Any) -> None:
@@ -136,7 +136,7 @@ class TakesCopiesForNews(Whole):
             memory, keys = read_memory(kept, plan, touched)
             return replace(memory, records=[], changes={}), keys
 
-        patch.setattr(settling, "read_memory", wrongly)
+        patch.setattr(settled_batch, "read_memory", wrongly)
 
 
 class FindsNoStoredRow(Whole):
@@ -145,7 +145,7 @@ class FindsNoStoredRow(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Find nothing."""
-        patch.setattr(settling, "find_rows", lambda *_, **__: StoredRows())
+        patch.setattr(settled_batch, "find_rows", lambda *_, **__: StoredRows())
 
 
 class LosesTheSecondPlaceOfAKey(Whole):
@@ -187,7 +187,7 @@ class LeavesRowsBelowATruncate(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Truncate no others."""
-        patch.setattr(_Settling, "_truncates_others", False)
+        patch.setattr(SettledBatch, "truncates_others", False)
 
 
 class NumbersVersionsAnew(Whole):
@@ -200,7 +200,7 @@ class NumbersVersionsAnew(Whole):
         def anew(columns: Any, _had: Any, before: Any, after: Any, highest: int) -> Numbers:
             return numbered(columns, {}, dict.fromkeys(before, ()), after, highest)
 
-        patch.setattr(settling, "numbered", anew)
+        patch.setattr(changed_rows, "numbered", anew)
 
 
 class DropsWhatWasBelieved(Whole):

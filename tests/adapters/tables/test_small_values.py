@@ -204,7 +204,7 @@ def columns_of_entries(dimension: Dimension) -> Mapping[str, Type]:
 def recall(plan: MergePlan, entries: pa.Table, records: Mapping[int, BatchRecord] | None = None) -> Memory:
     """Return what a later batch recalls of all keys of entries."""
     batches = SimpleNamespace(records=records or {}, epoch=1, turned=0)
-    table = SimpleNamespace(columns=entries.column_names, rows=lambda _condition, _columns: entries)
+    table = SimpleNamespace(columns=entries.column_names, rows=lambda *_: entries, pending={})
     kept: Any = SimpleNamespace(companion=SimpleNamespace(batches=batches, table=table))
     rows = entries.select(list(plan.dimension.key)).to_pylist()
     touched = [found for row in rows if (found := key_of(row, plan.dimension.key)) is not None]
