@@ -59,7 +59,10 @@ class _Reader:
         self.epoch = plan.epoch
         self.columns = columns
         self.cells = {name: columns[name] for name in plan.folded.names if name in columns}
-        self.absent = dict.fromkeys(name for name in plan.evolution.absent if name not in columns)
+        history = plan.dimension.history
+        dated_by = None if history is None else history.dated_by  # a new row without it is refused
+        absent = (name for name in plan.evolution.absent if name not in columns and name != dated_by)
+        self.absent: Mapping[str, Cell] = dict.fromkeys(absent)
         self.lacking = {path: quoted(*path) for path in plan.evolution.lacking}
         self.key = plan.dimension.key
         self.keys = keys_in(columns, self.key)

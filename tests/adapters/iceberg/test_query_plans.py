@@ -10,12 +10,19 @@ from typing import Any
 import pytest
 from project import ITEM, Project
 from pyspark.sql import DataFrame
+from ways import use_spark_in_commands
 
 from lakeward.adapters.spark import folding
 from lakeward.adapters.tables import rows
 from lakeward.adapters.tables.rows import Rows
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Spark work out the batches, whose plans these tests look at."""
+    use_spark_in_commands(monkeypatch)
 
 SCAN = re.compile(r"BatchScan \S*\.item\S*\[")
 
