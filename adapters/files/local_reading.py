@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, cast
@@ -26,10 +25,10 @@ from lakeward.adapters.files.local_messages import message_of
 from lakeward.adapters.files.local_rows import Cell, Columns, Line, RowLists, Rows, time_text
 from lakeward.adapters.files.local_values import why_not_read
 from lakeward.adapters.files.looking import File
-from lakeward.adapters.files.messages import NO_SCHEMA, no_schema
+from lakeward.adapters.files.messages import NO_SCHEMA, versions_by_file
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
-from lakeward.adapters.messages.connect import Version, columns_of
+from lakeward.adapters.messages.connect import Version
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import PLAIN
 from lakeward.adapters.messages.dms import DmsMessages
@@ -156,17 +155,9 @@ class LocalMessages:
 
         Raises SchemaConflict where rows have no schema at all.
         """
-        versions: dict[str, list[Version]] = defaultdict(list)
-        without = []
-        for (name, digest), (_, first, has_row) in sorted(self._schemas().items(), key=lambda item: item[1][0]):
-            columns = columns_of(text_of(first.schema) or "", is_flat=self._local.decoder.is_flat)
-            if columns is not None:
-                versions[name].append(Version(digest, columns))
-            elif has_row:
-                without.append(name)
-        if without and not versions:
-            raise no_schema(table, without[0])
-        return versions
+        in_order = sorted(self._schemas().items(), key=lambda item: item[1][0])
+        found = ((name, digest, text_of(one.schema), has_row) for (name, digest), (_, one, has_row) in in_order)
+        return versions_by_file(table, found)
 
     def _schemas(self) -> Mapping[tuple[str, str], tuple[int, Opened, bool]]:
         """Return the first line, a message and whether there is a row, by file and schema."""

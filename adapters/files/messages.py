@@ -151,9 +151,20 @@ def _versions(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Sequence[
     found = schemas.groupBy(NAME, F.expr(f"md5(schema) AS {_DIGEST}")).agg(
         F.first("schema"), F.min(LINE), F.max("has_row")
     )
+    in_order = sorted(found.collect(), key=lambda row: int(row[3]))
+    return versions_by_file(table, ((*row[:3], row[4]) for row in in_order))
+
+
+def versions_by_file(
+    table: TableFiles, found: Iterable[tuple[str, str, str | None, bool]]
+) -> Mapping[str, Sequence[Version]]:
+    """Return the schemas of messages by file. Each is given with its file, its digest, and whether a row has it.
+
+    Raises SchemaConflict where rows have no schema at all.
+    """
     versions: dict[str, list[Version]] = defaultdict(list)
     without = []
-    for name, digest, schema, _, has_row in sorted(found.collect(), key=lambda row: int(row[3])):
+    for name, digest, schema, has_row in found:
         columns = columns_of(schema or "", is_flat=table.options.form == "flattened")
         if columns is not None:
             versions[name].append(Version(digest, columns))
