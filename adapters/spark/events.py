@@ -148,8 +148,29 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str, log: str = LOG) 
     logs = [log] if log in frame.columns else []
     alike = (names.OBJECT, names.OPERATION, names.REASON, *flags, *logs)
     rows = frame.groupBy(*alike).agg(*map(F.expr, _aggregates(in_part.values(), bounds))).collect()
-    is_truncate = [row[names.OPERATION] == Operation.TRUNCATE.value and row[names.REASON] is None for row in rows]
-    truncates = _truncates(frame) if any(is_truncate) else {}
+    truncates = _truncates(frame) if any(map(is_truncate, rows)) else {}
+    bounded = [bound is not None for bound in bounds]
+    return groups_of([row.asDict() for row in rows], flags, in_part, bounded, truncates, logs)
+
+
+def is_truncate(row: Any) -> bool:
+    """Return whether a row of a survey is of truncates."""
+    return row[names.OPERATION] == Operation.TRUNCATE.value and row[names.REASON] is None
+
+
+def groups_of(
+    rows: Iterable[Mapping[str, Any]],
+    flags: Sequence[str],
+    in_part: Mapping[Capability, str],
+    bounded: Sequence[bool],
+    truncates: Mapping[int, tuple[tuple[int, int], ...]],
+    logs: Sequence[str],
+) -> Sequence[Group]:
+    """Return the groups of a survey, given as rows with the columns that `survey` finds.
+
+    `in_part` names the column that shows a need, `bounded` says which columns of the key have bounds, and `logs` is
+    the column of the source's log, if there is one.
+    """
     return [
         Group(
             object=row[names.OBJECT],
@@ -161,15 +182,15 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str, log: str = LOG) 
             greatest=(int(row[f"most{names.SEQUENCE}"]), row[f"most{names.ROW}"]),
             time=row["time"],
             earliest=row["earliest"],
-            log=row[log] if logs else None,
+            log=row[logs[0]] if logs else None,
             key_bounds=tuple(
-                None if bound is None else (row[f"key_least_{index}"], row[f"key_most_{index}"])
-                for index, bound in enumerate(bounds)
+                (row[f"key_least_{index}"], row[f"key_most_{index}"]) if is_bounded else None
+                for index, is_bounded in enumerate(bounded)
             ),
             needs=frozenset(need for need, name in in_part.items() if row[name]),
-            truncates=truncates[row[names.OBJECT]] if truncates_too else (),
+            truncates=truncates[row[names.OBJECT]] if is_truncate(row) else (),
         )
-        for row, truncates_too in zip(rows, is_truncate, strict=True)
+        for row in rows
     ]
 
 

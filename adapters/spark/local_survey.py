@@ -7,17 +7,26 @@ the same rows in Spark.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import AHEAD, IN_PART, NO_PLACE, SKIPPED, Group, may_step_back
+from lakeward.adapters.spark.events import (
+    AHEAD,
+    IN_PART,
+    NO_PLACE,
+    SKIPPED,
+    Group,
+    groups_of,
+    is_truncate,
+    may_step_back,
+)
 from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.adapters.spark.log_steps import before_steps
 from lakeward.adapters.spark.types import is_bounded
@@ -28,7 +37,6 @@ from lakeward.core.log_steps import LogChange, LogName, LogReached, LogSteps, fi
 from lakeward.core.plan import tolerance_of
 
 _LOG: Final = "_lakeward_log"
-Row: TypeAlias = Mapping[str, Any]
 
 
 def survey(frame: LocalFrame, dimension: Dimension, *flags: str, log: str = _LOG) -> Sequence[Group]:
@@ -45,29 +53,29 @@ def survey(frame: LocalFrame, dimension: Dimension, *flags: str, log: str = _LOG
     found += [(name, of) for name in (names.TIME, names.SEQUENCE, names.ROW) for of in ("min", "max")]
     found += [(name, "any") for name in in_part.values()]
     found += [(f"key_{index}", of) for index in keys for of in ("min", "max")]
-    groups = pa.table(columns).group_by(alike, use_threads=False).aggregate(found).to_pylist()
-    truncates = _truncates(rows) if any(map(_is_truncate, groups)) else {}
-    return [
-        Group(
-            object=row[names.OBJECT],
-            operation=row[names.OPERATION],
-            reason=row[names.REASON],
-            flags=frozenset(flag for flag in flags if row[flag]),
-            rows=row["count_all"],
-            least=(int(row[f"{names.SEQUENCE}_min"]), row[f"{names.ROW}_min"]),
-            greatest=(int(row[f"{names.SEQUENCE}_max"]), row[f"{names.ROW}_max"]),
-            time=row[f"{names.TIME}_max"],
-            earliest=row[f"{names.TIME}_min"],
-            log=row[log] if logs else None,
-            key_bounds=tuple(
-                (row[f"key_{index}_min"], row[f"key_{index}_max"]) if index in keys else None
-                for index in range(len(dimension.key))
-            ),
-            needs=frozenset(need for need, name in in_part.items() if row[f"{name}_any"]),
-            truncates=truncates[row[names.OBJECT]] if _is_truncate(row) else (),
-        )
-        for row in groups
-    ]
+    groups = pa.table(columns).group_by(alike, use_threads=False).aggregate(found)
+    groups = groups.rename_columns([_called_in_survey(name, in_part.values()) for name in groups.column_names])
+    listed = groups.to_pylist()
+    truncates = _truncates(rows) if any(map(is_truncate, listed)) else {}
+    bounded = [index in keys for index in range(len(dimension.key))]
+    return groups_of(listed, flags, in_part, bounded, truncates, logs)
+
+
+def _called_in_survey(name: str, in_part: Collection[str]) -> str:
+    """Return what `events.survey` calls a column that Arrow has found.
+
+    >>> _called_in_survey("key_0_min", ()), _called_in_survey("_lakeward_row_max", ())
+    ('key_least_0', 'most_lakeward_row')
+    """
+    called = {"count_all": "rows", f"{names.TIME}_max": "time", f"{names.TIME}_min": "earliest"}
+    called |= {f"{part}_any": part for part in in_part}
+    if name in called:
+        return called[name]
+    of, _, end = name.rpartition("_")
+    word = {"min": "least", "max": "most"}.get(end)
+    if word is None:
+        return name
+    return f"key_{word}_{of.removeprefix('key_')}" if of.startswith("key_") else f"{word}{of}"
 
 
 def _bounded_keys(rows: pa.Table, dimension: Dimension) -> Mapping[int, pa.ChunkedArray]:
@@ -82,10 +90,6 @@ def _bounded_keys(rows: pa.Table, dimension: Dimension) -> Mapping[int, pa.Chunk
             values = values.cast(pa.int32())
         found[index] = values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values
     return found
-
-
-def _is_truncate(row: Row) -> bool:
-    return row[names.OPERATION] == Operation.TRUNCATE.value and row[names.REASON] is None
 
 
 def _truncates(rows: pa.Table) -> Mapping[int, tuple[tuple[int, int], ...]]:
