@@ -109,7 +109,7 @@ def _of_rows(found: SettledBatch) -> tuple[list[Mapping[str, Cell]], list[int]]:
     if found.drops_all:
         rows = {**before.by_key, **rows}
     changed = {key: row for key, row in rows.items() if found.drops_all or row != before.by_key.get(key)}
-    fresh = [_shown(row) for row in changed.values() if row is not None]
+    fresh = [_mirror_row(row) for row in changed.values() if row is not None]
     return fresh, [index for key in changed for index in before.indices.get(key, ())]
 
 
@@ -153,7 +153,7 @@ def _versions(row: Row | None) -> Versions:
     return () if row is None else row.versions
 
 
-def _shown(row: Row) -> Mapping[str, Cell]:
+def _mirror_row(row: Row) -> Mapping[str, Cell]:
     """Return a row of a mirror as its table has it."""
     return {**row.cells, **dict(zip(names.POSITION, row.position, strict=True)), DELETED: row.deleted}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -26,8 +26,6 @@ from lakeward.core.plan import MergePlan
 
 MOST_ENTRIES: Final = 250_000
 """A companion with more entries is not read by this process."""
-
-_Entry: TypeAlias = Mapping[str, Any]
 
 
 def read_memory(kept: Keeping, plan: MergePlan, touched: Collection[Key]) -> tuple[Memory, frozenset[Key]]:
