@@ -203,6 +203,7 @@ def test_an_acknowledgement_is_for_one_restart_alone() -> None:
     feed.ack()
     apply_changes(feed.job)
     feed.stops((U, 1, "c", 4000, 7200))
+    assert feed.rows == {1: "b"}
 
 
 def test_a_snapshot_of_another_log_is_a_restart_and_one_of_the_same_log_is_none() -> None:
