@@ -80,7 +80,8 @@ def test_a_history_that_is_added_goes_without_the_archive_once_a_person_says_so(
 
 @any_kind
 def test_a_file_that_neither_has_is_read_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.configure(TABLE)
+    """It is where Spark reads it: rows of a small batch are in this process anyway."""
+    project.configure(TABLE + "\n[spark]\nsmall_batch = 0\n")
     file = project.folder / "lakeward.toml"
     file.write_text(file.read_text("utf-8").replace("[source]", "parallel = 1\n\n[source]"), "utf-8")
     load = project.put("LOAD00000001.csv", "1,Ann\n2,Bob\n")

@@ -22,6 +22,7 @@ from lakeward.adapters.messages.decoded import OTHER_TABLE, PLAIN
 from lakeward.adapters.messages.message import DOUBLE, LONG
 from lakeward.adapters.messages.wire import Wire, Writing
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import LOG
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.rows import (
     BLANK,
@@ -29,7 +30,6 @@ from lakeward.adapters.spark.rows import (
     HAS_IMAGE,
     KEY_MISFIT,
     LINE,
-    LOG,
     MISFIT,
     NAME,
     OP_TEXT,

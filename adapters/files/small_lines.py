@@ -29,10 +29,10 @@ from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import OTHER_TABLE
 from lakeward.adapters.spark import local_rows, names
-from lakeward.adapters.spark.events import NO_PLACE
+from lakeward.adapters.spark.events import LOG, NO_PLACE
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.local_rows import FilePlace, to_events
-from lakeward.adapters.spark.rows import ARRIVAL_BITS, LOG, NAME
+from lakeward.adapters.spark.rows import ARRIVAL_BITS, NAME
 from lakeward.core.events import UNORDERED, Operation
 from lakeward.core.numerals import format_count
 from lakeward.core.other_tables import OtherTables

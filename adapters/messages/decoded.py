@@ -13,6 +13,7 @@ from lakeward.adapters.messages.message import BODY, KEY, is_number, is_rounded
 from lakeward.adapters.messages.wire import Wire, Writing, value_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit
+from lakeward.adapters.spark.events import LOG
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.rows import (
     BLANK,
@@ -20,7 +21,6 @@ from lakeward.adapters.spark.rows import (
     HAS_IMAGE,
     KEY_MISFIT,
     LINE,
-    LOG,
     MISFIT,
     NAME,
     OP_TEXT,

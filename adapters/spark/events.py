@@ -135,7 +135,7 @@ def range_of(keys: DataFrame, dimension: Dimension) -> KeyRange:
 
 
 LOG: Final = "_lakeward_log"
-"""The column that names the log of the source that a change is in, where rows have it."""
+"""What names the log of the source that the place of a row is in, where rows have it; NULL where nothing does."""
 
 
 def survey(frame: DataFrame, dimension: Dimension, *flags: str, log: str = LOG) -> Sequence[Group]:

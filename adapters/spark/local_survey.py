@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import (
     AHEAD,
     IN_PART,
+    LOG,
     NO_PLACE,
     SKIPPED,
     Group,
@@ -36,10 +37,8 @@ from lakeward.core.log_restart import LogRestart, lift_place
 from lakeward.core.log_steps import LogChange, LogName, LogReached, LogSteps, find_steps
 from lakeward.core.plan import tolerance_of
 
-_LOG: Final = "_lakeward_log"
 
-
-def survey(frame: LocalFrame, dimension: Dimension, *flags: str, log: str = _LOG) -> Sequence[Group]:
+def survey(frame: LocalFrame, dimension: Dimension, *flags: str, log: str = LOG) -> Sequence[Group]:
     """Return groups that have everything in them that `events.facts` makes of a frame."""
     rows = frame.rows
     in_part = {need: name for need, name in IN_PART.items() if name in frame.columns}
@@ -156,9 +155,8 @@ def log_steps(frame: LocalFrame, found: Sequence[Group], reached: LogReached) ->
         return {}
     rows = _of_objects(frame.rows, before)
     rows = rows.filter(rows.column(names.REASON).is_null())
-    beside = [rows.column(name).to_pylist() for name in (names.OPERATION, names.TIME, _LOG)]
-    nothing = [False] * len(rows)
-    flags = [rows.column(name).to_pylist() if name in frame.columns else nothing for name in (AHEAD, NO_PLACE)]
+    beside = [_cells(rows, name) for name in (names.OPERATION, names.TIME, LOG)]
+    flags = [_cells(rows, name) for name in (AHEAD, NO_PLACE)]
     changes: dict[int, list[LogChange]] = defaultdict(list)
     for place, operation, time, log, is_ahead, no_place in zip(_places(rows), *beside, *flags, strict=True):
         if operation not in (None, Operation.READ.value) and place.sequence not in (LOAD_SEQUENCE, READ_SEQUENCE):
@@ -168,6 +166,11 @@ def log_steps(frame: LocalFrame, found: Sequence[Group], reached: LogReached) ->
             changes[place.object].append(change)
     steps = {item: find_steps(of_item, before[item], reached) for item, of_item in changes.items()}
     return {item: of_item for item, of_item in steps.items() if of_item != LogSteps()}
+
+
+def _cells(rows: pa.Table, name: str) -> list[Any]:
+    """Return the cells of a column; None for each row where the rows have no such column."""
+    return rows.column(name).to_pylist() if name in rows.column_names else [None] * len(rows)
 
 
 def _of_objects(rows: pa.Table, objects: Iterable[int]) -> pa.Table:

@@ -41,9 +41,6 @@ frame says for the whole of a row whether it is MALFORMED. Some say what names t
 HAS_IMAGE: Final = "_lakeward_has_image"
 """Whether a row has all columns as they were before the change; NULL where only a delete has: its own cells."""
 
-LOG: Final = "_lakeward_log"
-"""What names the log of the source that the place of a row is in; NULL where nothing does."""
-
 _NUMBER: Final = "_lakeward_number"
 """The sequence as it was read, NULL where it is none."""
 
