@@ -101,10 +101,10 @@ def to_type(text: str, type_: Type, written: TextFormat) -> str:
 def misfit(raw: str, item: Column, typed: str | None = None) -> str:
     """Return in words, as SQL, that a text does not fit its column, NULL where it does.
 
-    The column is read already; else `typed` is what reads it.
+    The column is read already; else `typed` is what reads it. It is looked at first: the text may be dear to make.
     """
     words = literal(f'" is not {item.type.with_article} (column {item.name})')
-    is_unfit = f"{raw} IS NOT NULL AND {typed or quoted(item.name)} IS NULL"
+    is_unfit = f"{typed or quoted(item.name)} IS NULL AND {raw} IS NOT NULL"
     return f"CASE WHEN {is_unfit} THEN concat('\"', {raw}, {words}) END"
 
 

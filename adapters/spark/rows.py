@@ -44,6 +44,9 @@ HAS_IMAGE: Final = "_lakeward_has_image"
 _NUMBER: Final = "_lakeward_number"
 """The sequence as it was read, NULL where it is none."""
 
+_WRITTEN: Final = "_lakeward_written"
+"""The row as it was written where it must be known, else NULL: Spark makes it of no other row then."""
+
 UPSERT: Final = "upsert"
 """What a word for an operation means that leaves a row, whether there was one or not."""
 
@@ -184,7 +187,9 @@ def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequenc
         f"unix_micros({micros}) AS {names.TIME}",
         f"{telling.sequence(SEQUENCE_TEXT)} AS {_NUMBER}",
     )
-    return known.selectExpr("*", f"CASE {reasons} END AS {names.REASON}").selectExpr(
+    judged = known.selectExpr("*", f"CASE {reasons} END AS {names.REASON}")
+    written = judged.selectExpr("*", f"CASE WHEN {has_text} THEN {VALUE} END AS {_WRITTEN}")
+    return written.selectExpr(
         *[quoted(name) for name in telling.dimension.schema.names],
         names.OPERATION,
         f"CASE WHEN {IS_LOAD} THEN {lowest} ELSE coalesce({changes}, {lowest}) END AS {names.SEQUENCE}",
@@ -194,7 +199,7 @@ def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequenc
         names.TIME,
         names.REASON,
         f"CASE WHEN {is_reject} THEN CASE {words} END END AS {names.DETAIL}",
-        f"CASE WHEN {has_text} THEN {_as_text()} END AS {names.TEXT}",
+        f"{_as_text()} AS {names.TEXT}",
         *(_in_part(telling) if telling.in_part else ()),
         *([_image(telling)] if telling.dimension.match is Match.IMAGE else ()),
         TORN,
@@ -234,7 +239,7 @@ def _image(telling: Telling) -> str:
 
 def _as_text() -> str:
     """Return the row as it was written; bytes that are no text in hex, since no reader takes them for one."""
-    return f"CASE WHEN {is_valid_utf8(VALUE)} THEN {VALUE} ELSE concat('0x', hex({VALUE})) END"
+    return f"CASE WHEN {is_valid_utf8(_WRITTEN)} THEN {_WRITTEN} ELSE concat('0x', hex({_WRITTEN})) END"
 
 
 def _operation(telling: Telling) -> str:
