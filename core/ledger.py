@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from lakeward.core import doubts, loads
 from lakeward.core.alarms import Alarm
@@ -185,7 +185,8 @@ class Taken:
     applied. `columns` are those of the table as it stands, None where
     there is none yet, or they are not those of its source: objects that do not tell theirs have these. At the
     `restarts` the log of the source starts over, and places of changes are lifted; `reached` is how far the table
-    has come in that log.
+    has come in that log. With a `load_writer` the rows of nothing but a full load may be written as they are
+    read, as `core.direct_load` says.
     """
 
     objects: tuple[SourceObject, ...] = ()
@@ -207,6 +208,7 @@ class Taken:
     is_first: bool = False
     restarts: tuple[LogRestart, ...] = ()
     reached: LogReached = field(default_factory=LogReached)
+    load_writer: Callable[[Schema, Any], Any] | None = field(default=None, compare=False)
 
     @property
     def bytes(self) -> int:

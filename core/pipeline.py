@@ -204,7 +204,7 @@ def _apply_one(job: Job[F], watch: Watch) -> Report | Idle | OthersAlone:
         seen = look(job, watch)
         with watch("note"):
             _note(job, seen)
-        prepared = prepare_seen(job, seen, watch)
+        prepared = prepare_seen(job, seen, watch, may_write=True)
     except AlarmRaised as error:
         if job.books is not None:
             job.books.alarm(str(job.dimension.name), error)

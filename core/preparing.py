@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from lakeward.core.dimension import Dimension
+from lakeward.core.direct_load import load_writer
 from lakeward.core.errors import AlarmRaised, ConservationError, MendError
 from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
@@ -43,8 +44,10 @@ def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle | Other
     return prepare_seen(job, look(job, watch), watch)
 
 
-def prepare_seen(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle | OthersAlone:
-    """Work out the next batch of what was seen to wait."""
+def prepare_seen(
+    job: Job[F], seen: Look, watch: Watch, *, may_write: bool = False
+) -> Prepared[F] | Idle | OthersAlone:
+    """Work out the next batch of what was seen to wait; where it `may_write`, to files that nobody sees."""
     standing, taken = seen.standing, seen.taken
     if not taken.objects:
         refuse_other_options(job.dimension, standing.progress)  # it is not for the next file to find out
@@ -53,7 +56,8 @@ def prepare_seen(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle | 
     columns = None if standing.schema is None else as_it_stands(job, standing).schema
     restarts = LogRestart.all_of(seen.recalled.acked(epoch).get(LOG_ALARM, ()))
     reached = _reached(seen, epoch)
-    taken = replace(taken, columns=columns, restarts=restarts, reached=reached)
+    writer = load_writer(job, seen, epoch) if may_write else None
+    taken = replace(taken, columns=columns, restarts=restarts, reached=reached, load_writer=writer)
     with watch("read"):
         batch = job.source.read(job.dimension, taken, epoch)
     try:

@@ -130,8 +130,9 @@ class ShapedSource(Generic[F]):
 
         Raises AlarmRaised where that is the first.
         """
+        taken = replace(taken, load_writer=None)  # the rows of the table are made of those that are read
         if self.shaper.rules.columns:
-            taken = replace(taken, columns=None)  # those of the table are made of others
+            taken = replace(taken, columns=None)  # so are its columns
         batch = self.source.read(self._at_the_source(dimension), taken, epoch)
         if not batch.facts.objects:
             return batch

@@ -31,10 +31,11 @@ class Change:
     `snapshot` is the version that was read: whatever was committed since is a conflict.
     """
 
-    def __init__(self, jvm: Jvm, path: str, snapshot: Any) -> None:
+    def __init__(self, jvm: Jvm, path: str, snapshot: Any, *, has_vectors: bool = False) -> None:
         self.jvm = jvm
         self.path = path
         self.snapshot = snapshot
+        self.has_vectors = has_vectors
         self.log = jvm.log(path)
         self.transaction = self.log.startTransaction(jvm.none, jvm.some(snapshot))
         self.transaction.readWholeTable()
@@ -62,6 +63,14 @@ class Change:
     def add(self, rows: DataFrame) -> None:
         """Write new rows."""
         self.added += self.jvm.items(self.transaction.writeFiles(rows._jdf))
+
+    def read_added(self) -> DataFrame:
+        """Return the new rows that were written."""
+        return self._rows_of(self.added)
+
+    def _rows_of(self, files: Sequence[Any]) -> DataFrame:
+        found = self.log.createDataFrame(self.snapshot, self.jvm.seq(files), False, self.jvm.none)
+        return DataFrame(found, self.jvm.spark)
 
     def delete(self, places: DataFrame) -> None:
         """Mark rows as deleted, given by their file and their place in it; a vector takes the old one's place."""
@@ -91,9 +100,7 @@ class Change:
     def rewrite(self, places: DataFrame) -> DataFrame:
         """Remove the files that hold these rows; return all that was in them, by its names of then."""
         files = list(self._files(places).values())
-        every = DataFrame(
-            self.log.createDataFrame(self.snapshot, self.jvm.seq(files), False, self.jvm.none), self.jvm.spark
-        )
+        every = self._rows_of(files)
         self._remove(files, every.count)
         self.rewrites = True
         return every
@@ -172,6 +179,12 @@ class Change:
         files = base.getFileSystem(self.log.newDeltaHadoopConf())
         for path in paths:
             files.delete(path, False)
+
+    def drop_table(self) -> None:
+        """Delete the folder of a table that has nothing but the version that made it."""
+        base = self.log.dataPath()
+        if self.jvm.snapshot(self.path).version() == 0:
+            base.getFileSystem(self.log.newDeltaHadoopConf()).delete(base, True)
 
 
 def with_columns(jvm: Jvm, transaction: Any, schema: str, partitions: Sequence[str]) -> None:

@@ -63,6 +63,7 @@ class DeltaLake:
         from lakeward.adapters.delta.layout import DeltaLayout  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.delta.maintenance import DeltaMaintenance  # noqa: PLC0415  # so is it here
         from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
+        from lakeward.adapters.tables.loads import TableLoads  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.reading import TableReading  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
@@ -71,10 +72,9 @@ class DeltaLake:
         parts, versions = self.places.name(dimension.name), TableVersions(table.kept, table.line)
         care, adoption = DeltaMaintenance(table), TableAdoption(table.kept, table.theirs)
         layout, whole = DeltaLayout(table), TableVerification(table.kept, table.loaded)
-        reading = TableReading(table.kept, table.loaded)
-        return Opened(
-            ".".join(parts), table, table.kept, table.kept, versions, care, adoption, layout, whole, reading, parts
-        )
+        reading, loads = TableReading(table.kept, table.loaded), TableLoads(table)
+        beside = (versions, care, adoption, layout, whole, reading, loads)
+        return Opened(".".join(parts), table, table.kept, table.kept, *beside, parts)
 
     def joined(self, joining: Joining) -> Joint:
         """Return a joined table, which is made by its first commit."""

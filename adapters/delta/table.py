@@ -24,6 +24,7 @@ from lakeward.adapters.delta.java import Jvm, committing
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.delta.progress import standing_of
 from lakeward.adapters.delta.rollback import DeltaLine, oldest_batch
+from lakeward.adapters.delta.staged_files import DeltaFiles
 from lakeward.adapters.delta_rs.beside import DeltaBeside
 from lakeward.adapters.delta_rs.keeping import DeltaEarlier
 from lakeward.adapters.delta_rs.places import Places
@@ -139,9 +140,13 @@ class DeltaTable:
 
     def work_out(self, plan: MergePlan, work: Work) -> Resolved:
         """Work out rows of the table as it is; nothing is written."""
+        with committing(str(self.dimension.name)):
+            return work(*self.look(plan))
+
+    def look(self, plan: MergePlan) -> tuple[Loaded | None, Partitions]:
+        """Return the table as it is, None where it is not there yet; refuse what it could not be made with."""
         self.kept.know(plan.evolution.schema, {plan.batch: plan.evolution.added})
-        spark = self.spark()
-        jvm = Jvm(spark)
+        jvm = Jvm(self.spark())
         check_names(self.dimension, ddl.RESERVED, "Spark")
         if plan.creates:
             check(self.dimension.stored, self.options)
@@ -150,7 +155,12 @@ class DeltaTable:
             if version is not None:
                 check_renames(self.dimension, plan.renames, has_feed=version.has_feed)
             columns = self.options.partition_by if version is None else version.partitions(jvm)
-            return work(version, Partitions("Delta", [renamed(name, plan.evolution.changes) for name in columns]))
+            return version, Partitions("Delta", [renamed(name, plan.evolution.changes) for name in columns])
+
+    def stage(self, plan: MergePlan, table: Loaded | None) -> DeltaFiles:
+        """Begin files for a commit of a plan; the table is made where it is not there yet."""
+        with committing(str(self.dimension.name)), self.places.apart(self.dimension.name):
+            return DeltaFiles(self._begun(plan, table), is_new=table is None)
 
     def _version(self, jvm: Jvm) -> _Version:
         snapshot = jvm.snapshot(self.path)
@@ -161,18 +171,24 @@ class DeltaTable:
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit."""
         outcome: Outcome = resolved.detail
-        jvm, what = Jvm(self.spark()), str(self.dimension.name)
+        what = str(self.dimension.name)
         with committing(what), self.places.apart(self.dimension.name):
-            version = outcome.table if isinstance(outcome.table, _Version) else self._made(jvm)
-            changes = () if plan.creates else plan.changes
-            snapshot = self._enabled(jvm, version.java, properties_for(changes))
-            change = Change(jvm, self.path, snapshot)
+            change = outcome.staged or self._begun(plan, outcome.table)
             with staging(what, change, "Delta"):
-                if changes:
-                    change.evolve(changes)
-                self._stage(change, plan, resolved, has_vectors=version.has_vectors)
+                self._stage(change, plan, resolved)
                 change.check(what, plan.batch, resolved.written, resolved.removed)
                 return change.commit(progress, resolved.written, resolved.removed)
+
+    def _begun(self, plan: MergePlan, table: Loaded | None) -> Change:
+        """Begin a change of the table as it was read, with the columns that it has afterwards; make it first."""
+        jvm = Jvm(self.spark())
+        version = table if isinstance(table, _Version) else self._made(jvm)
+        changes = () if plan.creates else plan.changes
+        snapshot = self._enabled(jvm, version.java, properties_for(changes))
+        change = Change(jvm, self.path, snapshot, has_vectors=version.has_vectors)
+        if changes:
+            change.evolve(changes)
+        return change
 
     def _made(self, jvm: Jvm) -> _Version:
         """Make the table."""
@@ -195,13 +211,15 @@ class DeltaTable:
             )
         return found
 
-    def _stage(self, change: Change, plan: MergePlan, resolved: Resolved, *, has_vectors: bool) -> None:
+    def _stage(self, change: Change, plan: MergePlan, resolved: Resolved) -> None:
         outcome: Outcome = resolved.detail
-        rows = written(plan, resolved)
         if outcome.drops_all:
             change.drop_all(resolved.removed)
-        elif resolved.removed and outcome.removed is not None:
-            if has_vectors:
+        if outcome.staged is not None:
+            return
+        rows = written(plan, resolved)
+        if not outcome.drops_all and resolved.removed and outcome.removed is not None:
+            if change.has_vectors:
                 change.delete(outcome.removed.select(FILE, POS))
             else:
                 gone = outcome.removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 
 from pyspark.sql import functions as F
@@ -23,10 +24,16 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, SourceError
 
 
-def surveyed(frame: Frame, dimension: Dimension, files: Sequence[File], folder: Folder) -> Sequence[Group]:
-    """Return the survey of a frame; raises SourceError, with its name, for a file that cannot be read."""
+def surveyed(frame: Frame, dimension: Dimension) -> Sequence[Group]:
+    """Return the survey of a frame."""
+    return survey(frame, dimension, TORN, MALFORMED, AHEAD)
+
+
+@contextmanager
+def naming_unread(dimension: Dimension, files: Sequence[File], folder: Folder) -> Iterator[None]:
+    """Raise SourceError, with its name, for a file that Spark cannot read."""
     try:
-        return survey(frame, dimension, TORN, MALFORMED, AHEAD)
+        yield
     except FAILURES as error:
         if (gone := unreachable(str(dimension.name), error)) is not None:
             raise gone from error

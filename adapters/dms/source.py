@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.dms.columns import File, alike, footer_of, not_alike, old_names, with_schema
-from lakeward.adapters.dms.damage import refuse_damage, surveyed
+from lakeward.adapters.dms.damage import naming_unread, refuse_damage, surveyed
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.dms.refusals import (
     refuse_another_name,
@@ -139,12 +139,14 @@ class DmsSource:
         objects = tuple(file.object for file in files)
         tags = {file.object.name: self._etag(dimension.source, file) for file in files}
         dimension = with_schema(dimension, files, self.options)
+        limit = believed(self.now())
         rows = lift_places(self._frame(dimension, files), taken.restarts)
-        frame, close = self.kept.keep(rows, dimension, objects)
+        written = self._written(dimension, files, rows, taken, limit)
+        frame, close = written or self.kept.keep(rows, dimension, objects)
         try:
-            limit = believed(self.now())
             judged = _in_log(with_ahead(frame, limit), dimension.sequences)
-            found = surveyed(judged, dimension, files, self.folder)
+            with naming_unread(dimension, files, self.folder):
+                found = surveyed(judged, dimension)
             if dimension.source not in self.tables_with_torn_rows and any(TORN in group.flags for group in found):
                 self.tables_with_torn_rows.add(dimension.source)
                 close()
@@ -169,10 +171,22 @@ class DmsSource:
         except BaseException:
             close()
             raise
-        batch = replace(batch, facts=replace(batch.facts, believed=limit))
+        batch = replace(batch, facts=replace(batch.facts, believed=limit), frame=frame if written else batch.frame)
         if taken.load is not None:
             batch = replace(batch, facts=replace(batch.facts, loaded=epoch))
         return batch
+
+    def _written(
+        self, dimension: Dimension, files: Sequence[File], rows: Frame, taken: Taken, limit: int
+    ) -> tuple[Frame, Callable[[], None]] | None:
+        """Write nothing but rows of full loads to files of the table, where that can be done as they are read."""
+        if taken.load_writer is None or not all(file.name.is_load for file in files):
+            return None
+        with naming_unread(dimension, files, self.folder):
+            found: tuple[Frame, Callable[[], None]] | None = taken.load_writer(
+                dimension.schema, with_ahead(rows, limit)
+            )
+        return found
 
     def _etag(self, table: TableName, file: File) -> str | None:
         known = self.shared.etag(file.object.name) if self.shared is not None and file.name.is_shared else None

@@ -74,9 +74,8 @@ class HudiLake:
         care, whole = HudiMaintenance(table), TableVerification(table.kept, table.loaded)
         adoption, reading = TableAdoption(table.kept, table.theirs), TableReading(table.kept, table.loaded)
         layout = HudiLayout(table)
-        return Opened(
-            ".".join(parts), table, table.kept, table.kept, versions, care, adoption, layout, whole, reading, parts
-        )
+        beside = (versions, care, adoption, layout, whole, reading, None)  # Hudi commits what it writes
+        return Opened(".".join(parts), table, table.kept, table.kept, *beside, parts)
 
     def joined(self, joining: Joining) -> Joint:
         """Return a joined table, which is made by its first commit."""

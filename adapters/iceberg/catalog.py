@@ -151,6 +151,10 @@ class IcebergCatalog:
         name = self.identifier(table, suffix)
         return self._reader.create_table(name, schema, location, partitions, properties=dict(properties))
 
+    def drop(self, table: TableName) -> None:
+        """Drop a table that has no rows."""
+        self._reader.drop_table(self.identifier(table))
+
     def io(self, table: TableName) -> FileIO:
         """Return what reads and writes the files of a table that exists."""
         return self._reader.load_table(self.identifier(table)).io

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from pyiceberg.io import FileIO
@@ -82,6 +83,10 @@ class Change:
     def add(self, rows: DataFrame) -> None:
         """Write new rows."""
         self.added += self.jvm.stage(self.target, rows)
+
+    def reading_added(self) -> AbstractContextManager[DataFrame]:
+        """Read the new rows that were written, while the context lasts."""
+        return self.jvm.reading(self.target, [self.jvm.task(self.target, file) for file in self.added])
 
     def delete(self, found: Mapping[str, BitMap64]) -> None:
         """Mark rows as deleted, given by their positions in each data file."""

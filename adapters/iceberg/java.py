@@ -89,6 +89,16 @@ class Jvm:
         staged.clearRewrite(table, identifier)
         return files
 
+    def task(self, table: Any, file: Any) -> Any:
+        """Return what reads a data file of a table that no snapshot has yet: all of its rows."""
+        no_deletes = self.gateway.new_array(self.iceberg.DeleteFile, 0)
+        schema = self.iceberg.SchemaParser.toJson(table.schema())
+        spec = self.iceberg.PartitionSpecParser.toJson(table.spec())
+        every = self.iceberg.expressions.ResidualEvaluator.unpartitioned(
+            self.iceberg.expressions.Expressions.alwaysTrue()
+        )
+        return self.iceberg.BaseFileScanTask(file, no_deletes, schema, spec, every)
+
     @contextmanager
     def reading(self, table: Any, tasks: Sequence[Any]) -> Iterator[DataFrame]:
         """Read exactly these files of a table, deletes applied, while the context lasts."""

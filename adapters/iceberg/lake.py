@@ -63,6 +63,7 @@ class IcebergLake:
         from lakeward.adapters.iceberg.layout import IcebergLayout  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.iceberg.maintenance import IcebergMaintenance  # noqa: PLC0415  # so is it here
         from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
+        from lakeward.adapters.tables.loads import TableLoads  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.reading import TableReading  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
@@ -72,10 +73,9 @@ class IcebergLake:
         care, adoption = IcebergMaintenance(table), TableAdoption(table.kept, table.theirs)
         layout, whole = IcebergLayout(table), TableVerification(table.kept, table.loaded)
         reading = TableReading(table.kept, table.loaded)
-        parts = table.name
-        return Opened(
-            ".".join(parts), table, table.kept, table.kept, versions, care, adoption, layout, whole, reading, parts
-        )
+        parts, loads = table.name, TableLoads(table)
+        beside = (versions, care, adoption, layout, whole, reading, loads)
+        return Opened(".".join(parts), table, table.kept, table.kept, *beside, parts)
 
     def joined(self, joining: Joining) -> Joint:
         """Return a joined table, which is made by its first commit."""

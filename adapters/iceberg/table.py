@@ -28,6 +28,7 @@ from lakeward.adapters.iceberg.layout import DEFAULT_MODE
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.rollback import IcebergLine
+from lakeward.adapters.iceberg.staged_files import IcebergFiles
 from lakeward.adapters.iceberg.vectors import by_file, positions_in, runs
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.local_frame import Frame
@@ -143,15 +144,25 @@ class IcebergTable:
 
     def work_out(self, plan: MergePlan, work: Work) -> Resolved:
         """Work out rows of the table as it is; nothing is written."""
+        with committing(str(self.dimension.name)):
+            return work(*self.look(plan))
+
+    def look(self, plan: MergePlan) -> tuple[Loaded | None, Partitions]:
+        """Return the table as it is, None where it is not there yet; refuse what it could not be made with."""
         self.kept.know(plan.evolution.schema, {plan.batch: plan.evolution.added})
-        spark = self.spark()
-        jvm = Jvm(spark)
+        jvm = Jvm(self.spark())
         check_names(self.dimension, ddl.RESERVED, "Iceberg")
         self._refuse_wider_partitions(plan)
         if plan.creates:
             ddl.check_options(jvm, self.dimension.stored, self.options)
         with committing(str(self.dimension.name)):
-            return work(None if plan.creates else self._loaded(jvm), Partitions())
+            return None if plan.creates else self._loaded(jvm), Partitions()
+
+    def stage(self, plan: MergePlan, table: Loaded | None) -> IcebergFiles:
+        """Begin files for a commit of a plan; the table is made where it is not there yet."""
+        with committing(str(self.dimension.name)):
+            undo = None if table is not None else partial(self.catalog.drop, self.dimension.name)
+            return IcebergFiles(self._begun(plan, table), undo)
 
     def _refuse_wider_partitions(self, plan: MergePlan) -> None:
         """Refuse to widen a column that rows are partitioned by as they are: Iceberg cannot write to both kinds."""
@@ -173,20 +184,24 @@ class IcebergTable:
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
         """Make rows and progress visible in one transaction."""
         outcome: Outcome = resolved.detail
-        jvm, what = Jvm(self.spark()), str(self.dimension.name)
+        what = str(self.dimension.name)
         with committing(what):
-            loaded = outcome.table
-            loaded = loaded if isinstance(loaded, _Snapshot) else self._made(jvm)
-            table = loaded.java
-            if plan.batch == 1 and self.options.sort_by:  # a crash may have made the table and no more
-                ddl.order(jvm, table, plan.stored, self.options.sort_by)
-            change = Change(jvm, table, self.catalog.io(self.dimension.name), loaded.snapshot)
+            change = outcome.staged or self._begun(plan, outcome.table)
             with staging(what, change, "the catalog"):
-                if plan.changes and not plan.creates:
-                    change.evolve(plan.changes)
                 self._stage(change, plan, resolved)
                 change.check(what, resolved.written, resolved.removed)
                 return change.commit(progress, resolved.written, resolved.removed)
+
+    def _begun(self, plan: MergePlan, table: Loaded | None) -> Change:
+        """Begin a change of the table as it was read, with the columns that it has afterwards; make it first."""
+        jvm = Jvm(self.spark())
+        loaded = table if isinstance(table, _Snapshot) else self._made(jvm)
+        if plan.batch == 1 and self.options.sort_by:  # a crash may have made the table and no more
+            ddl.order(jvm, loaded.java, plan.stored, self.options.sort_by)
+        change = Change(jvm, loaded.java, self.catalog.io(self.dimension.name), loaded.snapshot)
+        if plan.changes and not plan.creates:
+            change.evolve(plan.changes)
+        return change
 
     def _loaded(self, jvm: Jvm) -> _Snapshot:
         table = jvm.table(*self.name)
@@ -201,10 +216,12 @@ class IcebergTable:
 
     def _stage(self, change: Change, plan: MergePlan, resolved: Resolved) -> None:
         outcome: Outcome = resolved.detail
-        rows = written(plan, resolved)
         if outcome.drops_all:
             change.drop_all(resolved.removed)
-        elif resolved.removed and outcome.removed is not None:
+        if outcome.staged is not None:
+            return
+        rows = written(plan, resolved)
+        if not outcome.drops_all and resolved.removed and outcome.removed is not None:
             removed = outcome.removed
             if outcome.drops_below is not None:
                 dropped = change.drop_below(outcome.drops_below)

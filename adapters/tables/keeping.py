@@ -20,6 +20,7 @@ from lakeward.adapters.tables.companion.remembering import remember, write_down
 from lakeward.adapters.tables.companion.since import NOTHING_COMES, Coming
 from lakeward.adapters.tables.companion.table import CompanionTable
 from lakeward.adapters.tables.companion.trimming import next_trim, trim
+from lakeward.adapters.tables.direct_load import DirectLoad
 from lakeward.adapters.tables.incomplete import incomplete_of, unsettled_of
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.quarantine import QuarantineTable
@@ -37,7 +38,10 @@ from lakeward.plugins.registry import SMALL_BATCH
 
 
 class Keeping:
-    """The companion and the quarantine of one table. The core works batches of at most `small_batch` rows out."""
+    """The companion and the quarantine of one table, and its last full load that was written as it was read.
+
+    The core works batches of at most `small_batch` rows out.
+    """
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class Keeping:
         self.dimension = dimension
         self.spark = spark
         self.small_batch = small_batch
+        self.direct_load: DirectLoad | None = None
         self.companion = CompanionTable(dimension, make)
         self.quarantine = QuarantineTable(dimension, make, spark)
 

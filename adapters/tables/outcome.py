@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -18,7 +19,7 @@ class Outcome:
     `entries` are there of a small batch: all that the companion is to remember of it; so are `places` where they
     say of all that is `removed` where it lies. `drops_below` is the
     place of a truncate: of what is `removed` it is all that lies below it. With `drops_all` a full load takes the
-    place of every row of the table.
+    place of every row of the table. What is `staged` is the format's own change, which has the files of a load.
     """
 
     upserts: DataFrame
@@ -33,6 +34,7 @@ class Outcome:
     places: pa.Table | None = None
     drops_below: Position | None = None
     drops_all: bool = False
+    staged: Any = None
     table: Loaded | None = None
     cached: list[DataFrame] = field(default_factory=list)
 

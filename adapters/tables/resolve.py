@@ -36,6 +36,8 @@ from lakeward.core.ports import Resolved
 
 _NO_PARTITIONS: Final = Partitions()
 
+DIRECT: Final = "Spark: a full load, written as it was read"
+
 Work: TypeAlias = Callable[[Loaded | None, Partitions], Resolved]
 """Works out rows of a table as it was loaded, None where it is not there yet, and as it is partitioned."""
 
@@ -47,6 +49,11 @@ def resolved_by(
 
     Rows of which its `partitions` would not keep a text go into quarantine.
     """
+    load = kept.direct_load
+    if load is not None and load.events is frame:
+        if load.is_by(plan):
+            return replace(load.resolved(plan, Rows(plan, table, kept.spark)), way=DIRECT)
+        frame = load.source
     reason = reason_for_spark(plan, partitions.may_lose(plan.evolution.schema), kept.small_batch)
     if reason is None:
         try:

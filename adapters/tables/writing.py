@@ -20,10 +20,15 @@ _ROWS_A_FILE: Final = 1_000_000
 def written(plan: MergePlan, resolved: Resolved) -> DataFrame:
     """Return the rows to be added, with all columns that the plan gives the table, and those of lakeward."""
     outcome: Outcome = resolved.detail
-    has = set(outcome.upserts.columns)
+    return as_stored(plan, outcome.upserts).coalesce(1 + resolved.written // _ROWS_A_FILE)
+
+
+def as_stored(plan: MergePlan, rows: DataFrame) -> DataFrame:
+    """Return rows with all columns that the plan gives the table, and those of lakeward."""
+    has = set(rows.columns)
     epoch = names.EPOCH if plan.dimension.history is not None else str(plan.epoch)
     reached = () if plan.dimension.history is None else (names.REACHED,)
-    return outcome.upserts.selectExpr(
+    return rows.selectExpr(
         *[
             f"CAST({quoted(c.name) if c.name in has else 'NULL'} AS {ddl(c.type)}) AS {quoted(c.name)}"
             for c in plan.stored.schema
@@ -32,4 +37,4 @@ def written(plan: MergePlan, resolved: Resolved) -> DataFrame:
         *(names.SEQUENCE, names.OBJECT, names.ROW),
         f"{plan.batch}L AS {names.BATCH}",
         *reached,
-    ).coalesce(1 + resolved.written // _ROWS_A_FILE)
+    )

@@ -17,7 +17,7 @@ from lakeward.core.ports.sources import (
     Stray,
     Strays,
 )
-from lakeward.core.ports.tables import Commit, Left, Resolved, Standing, Table
+from lakeward.core.ports.tables import Commit, DirectLoads, Left, Resolved, Standing, Table
 from lakeward.core.ports.upkeep import (
     Adoption,
     Care,
@@ -40,6 +40,7 @@ __all__ = [
     "Cells",
     "Commit",
     "Companion",
+    "DirectLoads",
     "Entry",
     "Foreign",
     "Landing",

@@ -14,7 +14,7 @@ from lakeward.core.ports.beside import Companion
 from lakeward.core.ports.frames import F
 from lakeward.core.ports.quarantine import Quarantine
 from lakeward.core.ports.reading import Reading, Verification
-from lakeward.core.ports.tables import Standing, Table
+from lakeward.core.ports.tables import DirectLoads, Standing, Table
 from lakeward.core.ports.upkeep import Adoption, Layout, Maintenance, Versions
 
 
@@ -24,7 +24,8 @@ class Opened(Generic[F]):
 
     `versions` and `maintenance` are there where its format can take it back, and keep it in shape; `adoption`
     where it can take over a table of another engine, `layout` where it can change how a table with rows is made,
-    `verification` and `reading` where it can look at a table whole, and read it. `parts` are those of the name by
+    `verification` and `reading` where it can look at a table whole, and read it, `loads` where it can write a full
+    load as it is read. `parts` are those of the name by
     which an engine asks for it, each as it is; where there are none, they are schema and table of the source.
     """
 
@@ -38,6 +39,7 @@ class Opened(Generic[F]):
     layout: Layout | None = None
     verification: Verification | None = None
     reading: Reading | None = None
+    loads: DirectLoads[F] | None = None
     parts: Sequence[str] = ()
 
 

@@ -11,7 +11,7 @@ from lakeward.core.facts import Capability
 from lakeward.core.joined.unshown import Unshown
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports.frames import F_contra
+from lakeward.core.ports.frames import F, F_contra
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
 
@@ -92,4 +92,17 @@ class Table(Protocol[F_contra]):
 
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit; raises CommitConflict where it lost a race."""
+        ...
+
+
+class DirectLoads(Protocol[F]):
+    """What writes the rows of a full load before all is known of them."""
+
+    def write_load(self, plan: MergePlan, frame: F) -> tuple[F, Callable[[], None]] | None:
+        """Write the rows of events to files that nobody sees, for a commit by this plan.
+
+        Return what is known of the events as they were written, and what deletes the files where they are not
+        committed. `plan` is that of a load of which all can be applied: where that is not so, or two events have
+        the same key, None is returned, and nothing is left.
+        """
         ...

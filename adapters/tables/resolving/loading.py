@@ -10,6 +10,7 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.rows import Rows
 from lakeward.core.counts import Counts
+from lakeward.core.dimension import Dimension
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
 
@@ -20,16 +21,20 @@ def meets_nothing(plan: MergePlan, rows: Rows) -> bool:
     return plan.facts.is_of_loads and not (meets or plan.facts.rejects or rows.are_there)
 
 
+def repeats_a_key(events: DataFrame, dimension: Dimension) -> bool:
+    """Return whether two events have the same key."""
+    counted = events.groupBy(*map(quoted, dimension.key)).agg(F.expr("count(*) AS rows"))
+    return not counted.where("rows > 1").isEmpty()
+
+
+def load_of(plan: MergePlan, outcome: Outcome, *, removed: int = 0) -> Resolved:
+    """Return what a load does of which every row goes into the table, in the place of so many that are removed."""
+    count = sum(plan.facts.operations.values())
+    counts = Counts(read=plan.facts.read, skipped=plan.facts.skipped, applied=count)
+    return Resolved(counts=counts, written=count, removed=removed, detail=outcome)
+
+
 def by_loading(plan: MergePlan, frame: DataFrame, rows: Rows) -> Resolved | None:
     """Write the rows of a full load as they come; return None where a key comes twice."""
-    passing, key = frame.where(IS_EVENT), [quoted(name) for name in plan.dimension.key]
-    if not passing.groupBy(*key).agg(F.expr("count(*) AS rows")).where("rows > 1").isEmpty():
-        return None
-    f = plan.facts
-    count = sum(f.operations.values())
-    return Resolved(
-        counts=Counts(read=f.read, skipped=f.skipped, applied=count),
-        written=count,
-        removed=0,
-        detail=Outcome(upserts=passing, table=rows.table),
-    )
+    passing = frame.where(IS_EVENT)
+    return None if repeats_a_key(passing, plan.dimension) else load_of(plan, Outcome(passing, table=rows.table))

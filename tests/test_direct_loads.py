@@ -1,0 +1,76 @@
+"""Full loads that are written as they are read, as a user has them; without `small_batch` Spark reads all."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+BY_SPARK = "\n[spark]\nsmall_batch = 0\n"
+DIRECT = "written as it was read"
+TABLES = """
+[tables."shop.item"]
+key = ["id"]
+columns = { id = "int", name = "string", born = "date" }
+
+[tables."shop.twin"]
+key = ["id"]
+columns = { id = "int", name = "string", born = "date" }
+
+[tables."shop.odd"]
+key = ["id"]
+columns = { id = "int", name = "string", born = "date" }
+
+[tables."shop.wrong"]
+key = ["id"]
+columns = { id = "int", name = "string", born = "date" } # as it is
+"""
+COLUMNS = ("id", "name")
+AS_IT_IS = ("born = \"date\" } # as it is", "born = \"date\", more = \"string\" }")
+
+
+def put_later(file: Path) -> None:
+    """Let a file be written after the reload was asked for."""
+    at = datetime.now(UTC).timestamp() + 60
+    os.utime(file, (at, at))
+
+
+def direct(log: str) -> set[str]:
+    """Return the tables whose batches were written as they were read, as the log says."""
+    return {line.split("table=")[1].split()[0] for line in log.splitlines() if "way=" in line and DIRECT in line}
+
+
+@pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
+def test_what_can_be_applied_whole_is_written_as_it_is_read_and_all_else_as_ever(project: Project) -> None:
+    project.configure(TABLES + BY_SPARK, 'timestamp_column = "at"')
+    at = "2026-11-01 10:00:00"
+    for table in ("item", "twin", "odd"):
+        project.put("LOAD00000001.csv", f"{at},1,Ann,1990-01-01\n{at},2,Bob,NULL\n", f"shop/{table}")
+    project.put("LOAD00000002.csv", f"{at},3,Cem,2001-02-03\n", "shop/item")
+    project.put("LOAD00000002.csv", f"{at},1,Eve,2001-02-03\n", "shop/twin")
+    project.put("LOAD00000002.csv", f"{at},3,Cem,soon\n", "shop/odd")
+    project.put("LOAD00000001.csv", f"{at},1\n{at},2\n", "shop/wrong")
+    ran = project.call("run", "--once", "--json")
+    assert (ran.code, direct(ran.err)) == (4, {"shop.item"})
+    assert project.rows("item", columns=COLUMNS) == [(1, "Ann"), (2, "Bob"), (3, "Cem")]
+    assert project.rows("twin", columns=COLUMNS) == [(1, "Eve"), (2, "Bob")]
+    assert project.rows("odd", columns=COLUMNS) == [(1, "Ann"), (2, "Bob")]
+    assert [table["table"] for table in ran.document["tables"] if table["error"]] == ["shop.wrong"]
+    project.put("LOAD00000001.csv", f"{at},1,Ann,1990-01-01,x\n", "shop/wrong")
+    project.put("LOAD00000003.csv", f"{at},4,Dea,1990-01-01\n", "shop/item")
+    project.configure(TABLES.replace(*AS_IT_IS) + BY_SPARK, 'timestamp_column = "at"')
+    ran = project.call("run", "--once", "--json")
+    assert ran.code == 3, "a row is in quarantine"
+    assert direct(ran.err) == {"shop.wrong"}, "no table stood there that could not follow; item has rows by now"
+    assert project.call("reload", "shop.item").code == 0
+    for number in (1, 2, 3):
+        put_later(project.put(f"LOAD0000000{number}.csv", f"{at},{number},New,1990-01-01\n", "shop/item"))
+    project.call("load-complete", "shop.item")
+    assert direct(project.call("run", "--once", "--json").err) == {"shop.item"}
+    assert project.rows("item", columns=COLUMNS) == [(1, "New"), (2, "New"), (3, "New")]
+    assert project.rows("wrong", columns=(*COLUMNS, "more")) == [(1, "Ann", "x")]
