@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
+from lakeward.adapters.spark.line import is_valid_utf8
 from lakeward.adapters.spark.names import text
 
 KEY: Final = "_lakeward_message_key"
@@ -45,6 +46,8 @@ HALF: Final = rf"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}"
 
 HALF_WORDS: Final = "the JSON has half of a character (a surrogate without the other one)"
 
+_NO_UTF_8: Final = "the line is not valid UTF-8"
+
 _IN_SINGLE: Final = r"\A\s*\{\s*'"
 """How an object begins that is written as Python shows it."""
 _IN_SINGLE_WORDS: Final = "a name in a JSON object is in single quotes: JSON has double ones"
@@ -59,9 +62,11 @@ def parsed(value: str, type_: str = CELLS) -> str:
     them on their way to a text. What follows the object makes it none: a parser would pass over
     it, so the object stands in a list, of which the end must be found. Put the struct into a
     column of its own: Spark would parse the text once for each time that it is named. A text with half of a
-    character is no such object, since Java would write a question mark for that.
+    character is no such object, since Java would write a question mark for that; nor is one that is not valid
+    UTF-8, of which Spark would make replacement characters.
     """
-    parsed_alone = f"try_parse_json(CASE WHEN NOT {has_half(value)} THEN {_alone(value)} END)"
+    is_text = f"{is_valid_utf8(value)} AND NOT {has_half(value)}"
+    parsed_alone = f"try_parse_json(CASE WHEN {is_text} THEN {_alone(value)} END)"
     ends = f"coalesce(try_variant_get(v, '$[1]', 'string') = '{END}', false)"
     it = f"CASE WHEN {ends} THEN try_variant_get(v, '$[0]', {text(type_)}) END"
     is_null = "is_variant_null(variant_get(v, '$[0]', 'variant'))"
@@ -87,7 +92,8 @@ def why_broken(value: str, words: str) -> str:
     twice = f"transform(array({keys}), k -> get(filter(k, x -> size(filter(k, y -> y = x)) > 1), 0))"
     named = f"concat('the key \"', get(array_compact({twice}), 0), '\" stands twice in a JSON object')"
     return (
-        f"CASE WHEN {has_half(value)} THEN {text(HALF_WORDS)} "
+        f"CASE WHEN NOT {is_valid_utf8(value)} THEN {text(_NO_UTF_8)} "
+        f"WHEN {has_half(value)} THEN {text(HALF_WORDS)} "
         f"WHEN {value} RLIKE {text(_IN_SINGLE)} THEN {text(_IN_SINGLE_WORDS)} "
         f"WHEN json_array_length({_alone(value)}) = 2 AND left(ltrim({value}), 1) = '{{' THEN coalesce({named}, "
         f"'a key stands twice in a JSON object, or it is larger than Spark reads') ELSE {text(words)} END"

@@ -61,3 +61,14 @@ def test_the_reason_says_what_is_odd(spark: SparkSession) -> None:
         "line", f"CASE WHEN it.broken IS NOT NULL THEN {why_broken('line', WORDS)} END"
     )
     assert dict(map(tuple, found.collect())) == LINES
+
+
+@pytest.mark.spark
+def test_a_text_that_is_no_utf_8_is_no_object(spark: SparkSession) -> None:
+    """A parser would make replacement characters of its bytes, and one key of two."""
+    line = '{"a": "ä"}'.encode("latin-1").hex()
+    frame = spark.sql(f"SELECT string(X'{line}') AS line")
+    found = frame.selectExpr(f"{parsed('line')} AS it", "line").selectExpr(
+        "it.it", f"CASE WHEN it.broken IS NOT NULL THEN {why_broken('line', WORDS)} END"
+    )
+    assert [*map(tuple, found.collect())] == [(None, "the line is not valid UTF-8")]
