@@ -11,11 +11,12 @@ from lakeward.adapters.files.local_debezium import NUMBER, LocalDebezium, Opened
 from lakeward.adapters.files.local_places import no_place, place_and_log
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_texts import number
-from lakeward.adapters.messages.decoded import OTHER_TABLE
+from lakeward.adapters.messages.decoded import OTHER_TABLE, TOMBSTONE
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
 _WORDS: Final = "the message is not a JSON object with a row"
 _LEAVES_ROW: Final = ("insert", "update", "read", "upsert")
+_BLANK: Final = " \t\r\n"
 _IMAGES: Final = ("after", "before")
 
 
@@ -51,7 +52,7 @@ class DebeziumRows:
             broken=broken,
             is_blank=self._is_blank(found),
             strange=strange_names(after, columns.places.keys(), self.local.decoder.prefix),
-            beside={OTHER_TABLE: found.other_table},
+            beside={OTHER_TABLE: found.other_table, TOMBSTONE: self._is_tombstone(found)},
         )
 
     def _cells(self, found: Opened, unset: Sequence[str], columns: Columns) -> list[Any]:
@@ -127,6 +128,9 @@ class DebeziumRows:
                 found.operation == "m" or (found.operation is None and found.is_of_none)
             )
         return is_none or found.moved or found.is_of_other
+
+    def _is_tombstone(self, found: Opened) -> bool:
+        return found.is_tombstone and not found.is_of_other and found.message.line.text.strip(_BLANK) != ""
 
     def is_number(self, found: Opened, value: Any, name: str) -> bool:
         """Return whether a cell of a column stands in a message as a number of JSON, and not as a text."""

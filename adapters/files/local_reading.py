@@ -30,7 +30,7 @@ from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
 from lakeward.adapters.messages.connect import Version
 from lakeward.adapters.messages.debezium import Debezium
-from lakeward.adapters.messages.decoded import PLAIN
+from lakeward.adapters.messages.decoded import OTHER_TABLE, PLAIN, TOMBSTONE
 from lakeward.adapters.messages.dms import DmsMessages
 from lakeward.adapters.messages.wire import Wire, Writing
 from lakeward.adapters.spark.local_casts import SparkNeeded
@@ -186,7 +186,8 @@ class LocalMessages:
 
     def rows(self, table: TableFiles, versions: Mapping[str, Version]) -> RowLists:
         """Return the messages as rows; with `types = "schema"` each is read as the schema beside it says."""
-        rows, columns, made = Rows(table.reading), Columns.of(table.dimension), DebeziumRows(self._local)
+        rows = Rows(table.reading, (OTHER_TABLE, TOMBSTONE))
+        columns, made = Columns.of(table.dimension), DebeziumRows(self._local)
         by_schema = table.options.types == "schema"
         plain = _Way.of(rows, table, table.reading.written, NO_SCHEMA if by_schema else None)
         ways = {digest: _Way.of(rows, table, _described(table, version)) for digest, version in versions.items()}

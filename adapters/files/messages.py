@@ -18,7 +18,7 @@ from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.messages.connect import Described, Version, columns_of
 from lakeward.adapters.messages.debezium import Debezium
-from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, Decoded, to_rows
+from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, TOMBSTONE, Decoded, to_rows
 from lakeward.adapters.messages.message import BODY
 from lakeward.adapters.messages.wire import Writing
 from lakeward.adapters.spark import names
@@ -46,6 +46,12 @@ _UNTIMED: Final = (
     "Messages tell their places in the log of their source, but no time of the source. A log that starts over "
     "looks like messages that are delivered again, and its changes would be dropped as stale. If messages are "
     "flattened, let ExtractNewRecordState add `source.ts_ms` (`add.fields`); `ts_ms` is the time of the connector."
+)
+
+_NO_DELETE: Final = (
+    "Tombstones are skipped, and no message says that its row is deleted. ExtractNewRecordState makes tombstones "
+    "of deletes by default: these are lost unless it has `delete.tombstone.handling.mode = rewrite`. Or read "
+    'tombstones as deletes (`tombstones = "delete"`).'
 )
 
 _DIGEST: Final = "_lakeward_schema"
@@ -79,7 +85,8 @@ def _decoded(
     own = strange(decoder.row, table.dimension.schema.names, decoder.prefix)
     found: Decoded = decoder.decoded(reading)
     found = found if broken is None else replace(found, broken=broken)
-    return to_rows(opened, reading, found, written, own, OTHER_TABLE)
+    also = [decoder.tombstone()] if isinstance(decoder, Debezium) else []
+    return to_rows(opened, reading, found, written, own, OTHER_TABLE, *also)
 
 
 def with_missing_order(events: DataFrame, options: FilesOptions) -> DataFrame:
@@ -103,6 +110,20 @@ def count_missing_order(found: Sequence[Group]) -> Mapping[str, int]:
     flags = {NO_PLACE: _UNPLACED, NO_TIME: _UNTIMED}
     counts = {words: sum(group.rows for group in found if flag in group.flags) for flag, words in flags.items()}
     return {words: count for words, count in counts.items() if count}
+
+
+def count_lost_deletes(table: TableFiles, found: Sequence[Group]) -> Mapping[str, int]:
+    """Return how many tombstones of flattened messages were skipped where no message tells a delete.
+
+    The count is by what a person should know of that. Tables without a key keep deleted rows in any case.
+    """
+    options = table.options
+    if options.form != "flattened" or options.tombstones == "delete" or not table.dimension.key:
+        return {}
+    if any(group.operation == Operation.DELETE.value for group in found):
+        return {}
+    rows = sum(group.rows for group in found if TOMBSTONE in group.flags)
+    return {_NO_DELETE: rows} if rows else {}
 
 
 def with_versions(table: TableFiles, files: Sequence[File], stands: Schema | None = None) -> Sequence[File]:

@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages import order
-from lakeward.adapters.messages.decoded import NULL, OF_OTHER, Decoded, bare, other_table
+from lakeward.adapters.messages.decoded import NULL, OF_OTHER, TOMBSTONE, Decoded, bare, other_table
 from lakeward.adapters.messages.linking import LEFT, MOVED, Half, linked
 from lakeward.adapters.messages.message import (
     BODY,
@@ -32,7 +32,7 @@ from lakeward.adapters.messages.message import (
 )
 from lakeward.adapters.messages.wire import number
 from lakeward.adapters.spark.names import text
-from lakeward.adapters.spark.rows import NAME, Telling
+from lakeward.adapters.spark.rows import NAME, VALUE, Telling
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Column
 
@@ -141,6 +141,10 @@ class Debezium:
         is_row = f"coalesce({_SAID} IN ({', '.join(map(text, OPERATIONS.values()))}), false)"
         half = Half(_SAID, self._transaction(), self._gone_key(), _NEEDS, is_row)
         return linked(opened, half, _OPERATION, order, self._partition())
+
+    def tombstone(self) -> str:
+        """Return whether a message that was `opened` is a `TOMBSTONE` of the table, as SQL with its name."""
+        return f"coalesce({_IS_TOMBSTONE} AND NOT {OF_OTHER} AND {bare(VALUE)} != '', false) AS {TOMBSTONE}"
 
     def decoded(self, telling: Telling) -> Decoded:
         """Return what stands where in messages that were `opened`.

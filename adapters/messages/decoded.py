@@ -67,6 +67,9 @@ OF_OTHER: Final = "_lakeward_of_other_table"
 OTHER_TABLE: Final = "_lakeward_other_table"
 """The other table that a message with a row names, as `schema.table`; NULL for all other messages."""
 
+TOMBSTONE: Final = "_lakeward_tombstone"
+"""Flags a message without a value; an empty line is no message."""
+
 LONGEST_NAME: Final = 200
 
 

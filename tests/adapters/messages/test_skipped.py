@@ -30,15 +30,17 @@ ITEM = Dimension(
 )
 
 
-def read(spark: SparkSession, folder: Path, files: Sequence[Sequence[Any]], **options: Any) -> BatchFacts:
-    """Read files of lines in the table's own folder."""
+def read(
+    spark: SparkSession, folder: Path, files: Sequence[Sequence[Any]], small_batch: int = 0, **options: Any
+) -> BatchFacts:
+    """Read files of lines in the table's own folder, by Spark unless they are a `small_batch`."""
     place = folder / "shop" / "item"
     place.mkdir(parents=True)
     for number, lines in enumerate(files):
         texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
         (place / f"t+0+000000000{number}.json").write_bytes(("\n".join(texts) + "\n").encode())
     said = FilesOptions.model_validate({"path": str(folder), "format": "debezium", **options})
-    source = FilesSource(said, Folder(folder, Places(said.place())), lambda: spark)
+    source = FilesSource(said, Folder(folder, Places(said.place())), lambda: spark, small_batch=small_batch)
     batch = source.read(ITEM, source.take(ITEM, Past()), 1)
     batch.close()
     return batch.facts
@@ -89,3 +91,20 @@ def test_a_file_of_which_nothing_is_the_tables_stops_it(
     with pytest.raises(LakewardError) as raised:
         read(spark, tmp_path, [[own], lines], **options)
     assert said in f"{raised.value} {raised.value.found}"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("small_batch", [0, 100])
+def test_tombstones_are_said_where_no_message_tells_a_delete(
+    spark: SparkSession, tmp_path: Path, small_batch: int
+) -> None:
+    """ExtractNewRecordState makes tombstones of deletes by default; empty lines are none."""
+    kept = {"id": 1, "note": "a", "__op": "c", "__lsn": 1, "__source_ts_ms": 5}
+    gone = {"id": 2, "__op": "d", "__deleted": "true", "__lsn": 2, "__source_ts_ms": 6}
+    feeds = {"tombstones": [kept, "null", "null"], "empty": [kept, "", ""], "rewrite": [kept, gone, "null"]}
+    cautions = {
+        name: read(spark, tmp_path / name, [lines], small_batch, form="flattened").cautions
+        for name, lines in feeds.items()
+    }
+    assert [*cautions.pop("tombstones").values()] == [2]
+    assert cautions == {"empty": {}, "rewrite": {}}
