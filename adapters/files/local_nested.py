@@ -81,7 +81,15 @@ def _of(kind: type, read: Part) -> Part:
 
 
 def _struct(parts: Mapping[str, Part]) -> Part:
-    return _of(dict, lambda value: {name: read(value.get(name)) for name, read in parts.items()})
+    alike = {name.lower() for name in parts}
+
+    def read_fields(value: Mapping[str, Any]) -> Mapping[str, Any]:
+        for name in value.keys() - parts.keys():
+            if name.lower() in alike or not name.isascii():
+                raise SparkNeeded("a field of a struct may be written in other letters")
+        return {name: read(value.get(name)) for name, read in parts.items()}
+
+    return _of(dict, read_fields)
 
 
 def _whole(bound: int) -> Part:

@@ -8,6 +8,7 @@ through a double on its way to a decimal.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -186,7 +187,8 @@ def _binary(cell: str, wire: Wire) -> str:
 def _nested(cell: str, type_: Type) -> str:
     """Read JSON by Spark's rules, all or nothing.
 
-    Those round decimals, which are read with more digits and compared, and make too great a number infinite.
+    Those round decimals, which are read with more digits and compared, and make too great a number infinite. They
+    pass over a field in other letters than the struct has it.
     """
     wide = _with_digits(type_)
     schema = f"value {ddl(wide)}, broken string"
@@ -194,8 +196,26 @@ def _nested(cell: str, type_: Type) -> str:
     found = f"from_json({whole_value}, {text(schema)}, map('columnNameOfCorruptRecord', 'broken'))"
     wrong = is_somewhere("v.value", type_, _is_bent)
     is_right = "v.broken IS NULL" + ("" if wrong is None else f" AND NOT {wrong}")
+    is_right += "".join(f" AND NOT coalesce({misnamed}, false)" for misnamed in _misnamed(cell, type_))
     value = "v.value" if wide == type_ else f"CAST(v.value AS {ddl(type_)})"
     return bound(found, "v", f"CASE WHEN {is_right} THEN {value} END")
+
+
+def _misnamed(cell: str, type_: Type) -> list[str]:
+    """Return, for each struct outside of lists, whether its object has a field in other letters, as SQL."""
+    if type_.name != "struct":
+        return []
+    names = [part.name for part in type_.parts]
+    own, alike = ", ".join(map(text, names)), ", ".join(text(name.lower()) for name in names)
+    conditions = [f"exists(json_object_keys({cell}), n -> n NOT IN ({own}) AND lower(n) IN ({alike}))"]
+    for part in type_.parts:
+        if _SIMPLE.fullmatch(part.name):
+            conditions += _misnamed(f"get_json_object({cell}, '$.{part.name}')", part.type)
+    return conditions
+
+
+_SIMPLE: Final = re.compile("[A-Za-z0-9_]+")
+"""A name that a path of JSON may have without quotes."""
 
 
 def _with_digits(type_: Type) -> Type:
