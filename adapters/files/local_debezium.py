@@ -158,8 +158,9 @@ class LocalDebezium:
         if found.is_tombstone and self.decoder.tombstones == "delete":
             return "delete"
         if self.decoder.is_flat:
-            if found.after is not None and text_of(found.after.get("__deleted")) == "true":
-                return "delete"
+            deleted = None if found.after is None else text_of(found.after.get("__deleted"))
+            if deleted is not None and deleted.lower() != "false":
+                return "delete" if deleted.lower() == "true" else f"__deleted: {deleted}"
             op = "upsert" if op is None else op
         return op if op is None else OPERATIONS.get(op, op)
 

@@ -229,7 +229,9 @@ class Debezium:
         said = cell(_AFTER, "__op") if self.is_flat else _OP
         cases = [f"WHEN {_IS_TOMBSTONE} THEN 'delete'"] if self.tombstones == "delete" else []
         if self.is_flat:
-            cases.append(f"WHEN {cell(_AFTER, '__deleted')} = 'true' THEN 'delete'")
+            deleted = cell(_AFTER, "__deleted")
+            cases.append(f"WHEN lower({deleted}) = 'true' THEN 'delete'")
+            cases.append(f"WHEN lower({deleted}) != 'false' THEN concat('__deleted: ', {deleted})")
         cases += [f"WHEN {said} = '{letter}' THEN '{word}'" for letter, word in OPERATIONS.items()]
         other = f"coalesce({said}, 'upsert')" if self.is_flat else said
         return f"CASE {' '.join(cases)} ELSE {other} END"

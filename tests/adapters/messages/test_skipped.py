@@ -108,3 +108,16 @@ def test_tombstones_are_said_where_no_message_tells_a_delete(
     }
     assert [*cautions.pop("tombstones").values()] == [2]
     assert cautions == {"empty": {}, "rewrite": {}}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("small_batch", [0, 100])
+def test_another_word_than_true_or_false_for_a_deleted_row_is_refused(
+    spark: SparkSession, tmp_path: Path, small_batch: int
+) -> None:
+    """Such a row would be left with NULL in its columns."""
+    words = ["true", True, "TRUE", "false", False, None, "1", 1, "yes"]
+    lines = [{"id": key, "__op": "u", "__deleted": word, "__lsn": key + 1} for key, word in enumerate(words)]
+    found = read(spark, tmp_path, [lines], small_batch, form="flattened")
+    assert found.operations == {Operation.DELETE: 3, Operation.UPDATE: 3}
+    assert found.rejects == {Reason.OPERATION: 3}
