@@ -30,6 +30,9 @@ NOT_PLAIN: Final = {setting: f"_lakeward_not_plain_{setting}" for setting in SET
 NEAR_WORD: Final = "_lakeward_near_word"
 """Flags a row whose word for the operation differs in case or blanks alone from one that the settings name."""
 
+_BLANKS: Final = " \t\r\n"
+"""What may stand around a word that is nearly another: a row of a file with other ends may end in CR."""
+
 FIELD_FLAGS: Final = (*LACKS.values(), *NOT_PLAIN.values(), NEAR_WORD)
 
 
@@ -101,7 +104,8 @@ def _opened(value: str) -> str:
 def near_word(words: Collection[str]) -> str:
     """Return whether a row has a word that is none of these, and is one of them but for case and blanks, as SQL."""
     said, alike = ", ".join(map(text, words)), ", ".join(text(word.strip().lower()) for word in words)
-    is_near = f"{OP_TEXT} NOT IN ({said}) AND lower(btrim({OP_TEXT})) IN ({alike})" if words else "false"
+    bare = f"lower(btrim({OP_TEXT}, {text(_BLANKS)}))"
+    is_near = f"{OP_TEXT} NOT IN ({said}) AND {bare} IN ({alike})" if words else "false"
     return f"coalesce({is_near}, false) AS {NEAR_WORD}"
 
 
@@ -113,7 +117,7 @@ def flag_near_words(rows: pa.Table, words: Collection[str]) -> pa.Table:
         if word not in flags:
             if not word.isascii():
                 raise SparkNeeded("a word for an operation has other letters than those of ASCII")
-            flags[word] = word.strip(" ").lower() in alike
+            flags[word] = word.strip(_BLANKS).lower() in alike
     near = [flags[word] for word in rows.column(OP_TEXT).to_pylist()]
     return rows.append_column(NEAR_WORD, pa.array(near, pa.bool_()))
 

@@ -25,8 +25,10 @@ HEADER_SETTING: Final = (
 
 Cells: TypeAlias = Sequence[Field]
 
-_BLANKS: Final = " \t\u00a0"
-_NAME: Final = re.compile(r"[^\W\d][\w $#.()/%-]*\r?")
+_BLANKS: Final = " \t\u00a0\r"
+"""What may stand around a name; a header may end in CR LF where its rows do not."""
+
+_NAME: Final = re.compile(r"[^\W\d][\w $#.()/%-]*")
 _NUMBERS: Final = ("int", "bigint", "decimal", "float", "double")
 _TIMES: Final = ("date", "timestamp", "timestamp_ntz")
 _TYPED: Final = (*_NUMBERS, *_TIMES, "boolean")

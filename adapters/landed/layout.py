@@ -145,7 +145,7 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
     SourceError where it is no UTF-8.
     """
     refuse_other_form(expected.dimension.name, name, head, expected.dialect, len(expected.plain))
-    rows, is_crlf = _rows_and_ends(head, expected.dialect)
+    rows, is_crlf = _rows_and_ends(head, expected)
     header, decision = _decision(rows, expected)
     if decision.doubt is not None:
         raise _doubtful(name, decision.doubt, expected)
@@ -168,19 +168,28 @@ def _names_of(columns: Sequence[str], expected: Expected) -> tuple[str, ...]:
 
 def header_names(head: str, expected: Expected) -> Collection[str]:
     """Return the names of a file's header, in small letters; none where it has none for certain."""
-    rows, _ = _rows_and_ends(head, expected.dialect)
-    header, decision = _decision(rows, replace(expected, earlier=frozenset))
+    alone = replace(expected, earlier=frozenset)
+    rows, _ = _rows_and_ends(head, alone)
+    header, decision = _decision(rows, alone)
     return {name.lower() for name in map(cell_name, header) if name} if decision.is_header else ()
 
 
-def _rows_and_ends(head: str, dialect: Dialect) -> tuple[Sequence[Record], bool]:
-    """Return the first rows without their ends, and whether those are CR LF."""
+def _rows_and_ends(head: str, expected: Expected) -> tuple[Sequence[Record], bool]:
+    """Return the first rows without their ends, and whether those are CR LF: a header may end otherwise."""
+    dialect = expected.dialect
     rows = _first_rows(head, dialect)
-    is_crlf = _is_crlf(rows, head, dialect)
-    if is_crlf:
-        texts = [record.text.removesuffix("\r") for record in rows]
-        rows = [Record(r.line, t, fields(t, dialect)) for r, t in zip(rows, texts, strict=True)]
-    return rows, is_crlf
+    if _is_crlf(rows, head, dialect):
+        return _without_cr(rows, dialect), True
+    if len(rows) > 1 and _is_crlf(rows[1:], head, dialect):
+        without = _without_cr(rows, dialect)
+        if _decision(without, expected)[1].is_header:
+            return without, True
+    return rows, False
+
+
+def _without_cr(rows: Sequence[Record], dialect: Dialect) -> Sequence[Record]:
+    texts = [record.text.removesuffix("\r") for record in rows]
+    return [Record(r.line, t, fields(t, dialect)) for r, t in zip(rows, texts, strict=True)]
 
 
 def has_crlf(head: str, dialect: Dialect) -> bool:

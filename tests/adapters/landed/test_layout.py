@@ -189,7 +189,7 @@ def test_names_of_a_header_that_are_blank_are_told_by_their_places(head: str, wo
 
 
 def test_a_header_is_shown_without_characters_that_a_terminal_obeys() -> None:
-    assert refusal("Op,id,name,city,x\r\nI,1,Ada,Köln,2\n") == r"it has 'x\r', which the table has not"
+    assert refusal("Op,id,name,city,x\x1b\nI,1,Ada,Köln,2\n") == r"it has 'x\x1b', which the table has not"
 
 
 def test_a_policy_of_one_column_counts_for_it_alone() -> None:
@@ -254,6 +254,17 @@ def test_the_last_row_need_not_end_where_the_others_end_in_both() -> None:
 
 def test_carriage_returns_at_some_rows_are_data() -> None:
     assert not layout("I,1,Ada,Köln\r\nI,2,Bo,Kiel\n").is_crlf
+
+
+def test_rows_and_their_header_may_end_otherwise() -> None:
+    """A carriage return at the end of all rows is no part of their last cells, nor that of a header of its name."""
+    names, rows = "Op,id,name,city", ("I,1,Ada,Köln", "I,2,Bo,Kiel")
+    for of_header, of_rows in (("\n", "\r\n"), ("\r\n", "\n")):
+        found = layout(names + of_header + "".join(row + of_rows for row in rows))
+        assert (found.columns, found.has_header, found.is_crlf) == ((OP, *COLUMNS), True, of_rows == "\r\n")
+        assert found.names == NAMES
+    assert not layout(f"{rows[0]}\n{rows[1]}\r\n").is_crlf, "the first line is a row"
+    assert not layout(f"{names}\n{rows[0]}\r\n{rows[1]}\n").is_crlf, "a row ends otherwise"
 
 
 def test_the_dialect_of_the_endpoint_is_followed() -> None:
