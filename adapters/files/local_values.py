@@ -167,8 +167,10 @@ def _digits(value: Any) -> str | None:
 
 
 def _double(value: Any) -> float | None:
-    if (value.__class__ is int and -_MOST < value < _MOST) or isinstance(value, Number):
+    if value.__class__ is int and -_MOST < value < _MOST:
         return float(value)
+    if isinstance(value, Number):
+        return _double_of(value)
     text = plain_text(value)
     if _SPECIAL.fullmatch(text):
         return float(text)
@@ -179,12 +181,20 @@ def _double(value: Any) -> float | None:
     return result if abs(result) < float("inf") and (result != 0 or _is_zero(text)) else None
 
 
+def _double_of(value: Number) -> float:
+    """Return a number of JSON as a double; raises SparkNeeded where none is near it."""
+    found = float(value)
+    if not isfinite(found) or (found == 0 and not _is_zero(value)):
+        raise SparkNeeded("a number is too great for a double, or too close to 0")
+    return found
+
+
 def _is_zero(text: str) -> bool:
     return not any(digit in "123456789" for digit in re.split("[eE]", text)[0])
 
 
 def _float(value: Any) -> float | None:
-    text = str(float(value)) if value.__class__ is Double else plain_text(value)
+    text = str(_double_of(value)) if isinstance(value, Double) else plain_text(value)
     wide = _double(text)
     if wide is None or wide == 0 or not isfinite(wide):
         return wide

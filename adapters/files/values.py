@@ -14,6 +14,9 @@ from lakeward.adapters.messages.message import ESCAPED, HALF
 _MOST_DIGITS: Final = 38
 """Digits of the widest decimal; what has more is a double."""
 
+_DOUBLE_DIGITS: Final = 15
+"""Digits that each double has exactly."""
+
 Object: TypeAlias = Mapping[str, Any]
 
 
@@ -91,6 +94,16 @@ def text_in(value: object) -> str | None:
 def exact_text_in(value: object) -> str | None:
     """Return the text of a value for a column of texts: a number that a double would round stands as it was."""
     return str(value) if isinstance(value, Number) and _is_rounded(value) else text_in(value)
+
+
+def number_text_in(value: object) -> str | None:
+    """Return the text of a value for a decimal or a double: a number that is another one then stands as it was."""
+    found = text_in(value)
+    if not isinstance(value, Number) or found is None or not _is_rounded(value):
+        return found
+    is_bound = "Infinity" in found or float(value) == 0
+    digits = found.partition("E")[0].replace(".", "").strip("-0")
+    return str(value) if is_bound or len(digits) > _DOUBLE_DIGITS else found
 
 
 def _is_rounded(text: str) -> bool:

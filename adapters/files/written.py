@@ -9,7 +9,16 @@ from typing import Final
 
 from lakeward.adapters.files.columns import writings
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.files.values import Number, Object, exact_text_in, image_of, object_in, object_of, text_in
+from lakeward.adapters.files.values import (
+    Number,
+    Object,
+    exact_text_in,
+    image_of,
+    number_text_in,
+    object_in,
+    object_of,
+    text_in,
+)
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.messages.connect import columns_of
 from lakeward.adapters.messages.message import placeholders
@@ -82,8 +91,7 @@ def _of_row(table: TableFiles, row: Object) -> Mapping[str, Written]:
     after: dict[str, Written] = {}
     for column in table.dimension.schema:
         called = [column.name, *(old for old, new in renames.items() if new == column.name)]
-        read = exact_text_in if column.type.name == "string" else text_in
-        texts = [read(row[name]) for name in called if name in row]
+        texts = [_text_of(row[name], column, Wire.PLAIN) for name in called if name in row]
         is_unset = not texts and table.options.absent == "unset" and column.name not in key
         after[column.name] = UNSET if is_unset else next((text for text in texts if text is not None), None)
     return after
@@ -189,7 +197,13 @@ def _without_null(found: Object) -> Object:
 
 def _text_of(value: object, column: Column, wire: Wire) -> str | None:
     """Return the text of a value; that of a number has a point where a text of digits would be base64."""
-    text = exact_text_in(value) if column.type.name == "string" and wire is Wire.PLAIN else text_in(value)
+    match column.type.name:
+        case "string" if wire is Wire.PLAIN:
+            text = exact_text_in(value)
+        case "decimal" | "float" | "double":
+            text = number_text_in(value)
+        case _:
+            text = text_in(value)
     is_digits = text is not None and isinstance(value, Number) and "." not in text
     is_base64 = wire is Wire.UNSCALED and column.type.name == "decimal"
     return f"{text}.0" if is_digits and is_base64 else text

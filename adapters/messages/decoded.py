@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages.message import BODY, KEY, is_number, is_rounded
-from lakeward.adapters.messages.wire import Wire, Writing, value_of
+from lakeward.adapters.messages.wire import NO_DIGITS, Wire, Writing, value_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit
 from lakeward.adapters.spark.events import LOG
@@ -157,6 +157,8 @@ def _misfits(
         cell = cells[column.name]
         is_plain = column.type.name == "string" and written.get(column.name, PLAIN).wire is Wire.PLAIN
         wrong = _rounded(cell, column, texts) if is_plain else misfit(cell, column)
+        if column.type.name in ("decimal", "float", "double"):
+            wrong = f"coalesce({wrong}, {_altered(cell, column, texts)})"
         (of_key if column.name in key else others).append(wrong)
     for index, column in enumerate(telling.before_columns):
         wrong = misfit(was[column.name], column, before_column(index))
@@ -168,6 +170,30 @@ def _rounded(cell: str, column: Column, texts: Sequence[str]) -> str:
     """Return in words that a text is that of a number which may be rounded, as SQL, NULL where it is not."""
     words = text(f'" may be another number than its line has, of more digits (column {column.name})')
     return f"CASE WHEN {is_rounded(cell, texts)} THEN concat('\"', {cell}, {words}) END"
+
+
+def _altered(cell: str, column: Column, texts: Sequence[str]) -> str:
+    """Return in words that a number is another one than its line has, as SQL, NULL where it is not."""
+    words = text(f'" is not the number that its line has (column {column.name})')
+    return f"CASE WHEN {_is_altered(cell, column.type.name, texts)} THEN concat('\"', {cell}, {words}) END"
+
+
+def _is_altered(cell: str, type_: str, texts: Sequence[str]) -> str:
+    """Return whether a cell is another number than its line has, for a column of a type of numbers, as SQL.
+
+    For a decimal so is a double that may be rounded, which has more than 15 digits; for the others one that is
+    infinite, or 0 where its line has digits.
+    """
+    if type_ == "decimal":
+        digits = f"length(regexp_replace({cell}, {text(NO_DIGITS)}, ''))"
+        return f"CASE WHEN {digits} > 15 THEN {is_rounded(cell, texts)} ELSE false END"
+    has_tiny = " OR ".join(f"coalesce({of} RLIKE {text(_TINY)}, false)" for of in texts)
+    is_bound = f"{cell} IN ('Infinity', '-Infinity') OR ({cell} IN ('0.0', '-0.0') AND ({has_tiny}))"
+    return f"CASE WHEN {is_bound} THEN {is_rounded(cell, texts)} ELSE false END"
+
+
+_TINY: Final = "[1-9][0-9.]*[eE]-[0-9]{3}|[.]0{300}"
+"""Whether a text has a number that is so close to 0 that a double may be 0."""
 
 
 def _is_base64(column: Column, written: Mapping[str, Writing]) -> bool:

@@ -86,7 +86,7 @@ def _whole_number(cell: str, type_: Type) -> str:
 
     JSON's parser makes a double of one with an exponent, which has 15 digits exactly: others are not taken.
     """
-    digits = f"length(regexp_replace({cell}, {text(_NO_DIGITS)}, ''))"
+    digits = f"length(regexp_replace({cell}, {text(NO_DIGITS)}, ''))"
     value = f"try_cast({cell} AS decimal(38,15))"
     is_whole = f"{cell} RLIKE {text(_DOUBLE)} AND {digits} <= 15 AND {value} % 1 = 0"
     plain, other = (f"try_cast({found} AS {ddl(type_)})" for found in (cell, value))
@@ -94,7 +94,7 @@ def _whole_number(cell: str, type_: Type) -> str:
 
 
 _DOUBLE: Final = r"\A-?[0-9]{1,19}[.][0-9]{1,15}(E[0-9]{1,2})?\z"
-_NO_DIGITS: Final = r"^[-0.]+|[0.]*(E[0-9]+)?$|[.]"
+NO_DIGITS: Final = r"^[-0.]+|[0.]*(E[0-9]+)?$|[.]"
 """A double as JSON's parser writes it, and what of it is none of its digits."""
 
 

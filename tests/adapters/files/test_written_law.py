@@ -40,7 +40,7 @@ from lakeward.adapters.spark.rows import (
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import UNSET
 from lakeward.core.ports import Cells, Entry
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Column, Schema, Type, parse_type
 
 COLUMNS: Final = ("id", "body", "size")
 UNAVAILABLE: Final = "__debezium_unavailable_value"
@@ -173,10 +173,11 @@ def drawn(lines: st.SearchStrategy[str]) -> Sequence[str]:
     return list(dict.fromkeys(found))
 
 
-def table_of(told: Mapping[str, Any], spark: SparkSession) -> TableFiles:
+def table_of(told: Mapping[str, Any], spark: SparkSession, body: str = "string") -> TableFiles:
     options = FilesOptions.model_validate({"path": "landing", **told})
     source = FilesSource(options, Folder(Path("landing"), Places(options.place())), lambda: spark)  # type: ignore[arg-type]
-    schema = Schema(tuple(Column(name, Type("string")) for name in COLUMNS))
+    types = {"body": parse_type(body)}
+    schema = Schema(tuple(Column(name, types.get(name, Type("string"))) for name in COLUMNS))
     return source._table(Dimension(name=TableName("public", "docs"), schema=schema, key=("id",)))
 
 
@@ -288,3 +289,47 @@ def test_a_number_that_is_rounded_is_no_text(spark: SparkSession) -> None:
             assert bool(row[MISFIT]) is ROUNDED[value], (format_, value, row[MISFIT], row["body"])
             shown = in_python(table, lines[row[LINE]], "insert").after["body"]
             assert shown == (value if ROUNDED[value] else row["body"]), (format_, value)
+
+
+LONG_FRACTION: Final = "0.1000000000000000055511151231257827021181583404541015625"
+
+ALTERED: Final = {
+    "double": {
+        "1e400": True,
+        "-1e400": True,
+        "1" + "0" * 320: True,
+        "1e-400": True,
+        "0." + "0" * 330 + "1": True,
+        "0e-400": False,
+        "0.0": False,
+        "1e308": False,
+        "5e-324": False,
+        LONG_FRACTION: False,
+        '"Infinity"': False,
+        "9.007199254740993e15": False,
+    },
+    "decimal(38,18)": {
+        "1.2345678901234567891e1": True,
+        "0.1234567890123456789012345678901234567890123": True,
+        "1.25e1": False,
+        "2.342361e+06": False,
+        LONG_FRACTION: False,
+        "0.123456789012345678": False,
+    },
+}
+"""Values of JSON by the type of their column, and whether a parser that makes doubles has another number there."""
+
+
+@pytest.mark.spark
+def test_a_number_that_the_parser_alters_is_no_number(spark: SparkSession) -> None:
+    """Its row goes into quarantine, where the number stands as it is written, so that it does not fit there."""
+    told = {"json": '{"id": "1", "body": %s}', "debezium": '{"op": "c", "after": {"id": "1", "body": %s}}'}
+    for type_, values in ALTERED.items():
+        for format_, line in told.items():
+            table = table_of({"format": format_}, spark, type_)
+            lines = [line % value for value in values]
+            for row in read_by_spark(table, lines, spark).collect():
+                value = [*values][row[LINE]]
+                assert bool(row[MISFIT]) is values[value], (type_, format_, value, row[MISFIT], row["body"])
+                shown = in_python(table, lines[row[LINE]], "insert").after["body"]
+                assert shown == value or not values[value], (type_, format_, value, shown)

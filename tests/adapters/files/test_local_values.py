@@ -1,0 +1,24 @@
+"""Values of JSON become values of their types in plain Python, or are left to Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.adapters.files.documents import Double
+from lakeward.adapters.files.local_values import reader_of
+from lakeward.adapters.messages.wire import Writing
+from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.core.schema import Type
+
+
+@pytest.mark.parametrize("type_", ["float", "double"])
+@pytest.mark.parametrize("written", ["1e400", "-1e400", "1e-400", "9" * 310 + ".5"])
+def test_a_number_that_no_double_has_is_left_to_spark(type_: str, written: str) -> None:
+    with pytest.raises(SparkNeeded, match="too great for a double, or too close to 0"):
+        reader_of(Type(type_), Writing())(Double(written))
+
+
+@pytest.mark.parametrize("type_", ["float", "double"])
+def test_zeros_and_words_are_numbers(type_: str) -> None:
+    read = reader_of(Type(type_), Writing())
+    assert (read(Double("0e-400")), read(Double("1.5e2")), read("-Infinity")) == (0.0, 150.0, float("-inf"))
