@@ -199,7 +199,7 @@ class Evolution:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Columns that the batch has not: they keep their values on an update, and are NULL on an insert."""
+        """Columns that the batch has not: an update keeps their values, an insert or a read has NULL there."""
         return tuple(change.path for change in self._of(Kind.DROP) if not change.is_nested)
 
     @property
@@ -211,6 +211,11 @@ class Evolution:
     def lacks(self) -> bool:
         """Whether the batch has not all columns and fields of the table."""
         return bool(self.absent or self.lacking)
+
+    @property
+    def lacked(self) -> tuple[str, ...]:
+        """Their names: those of columns, and the paths of fields."""
+        return (*self.absent, *(".".join(path) for path in self.lacking))
 
     @property
     def ignored(self) -> tuple[str, ...]:

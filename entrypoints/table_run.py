@@ -11,6 +11,7 @@ from lakeward.core.alarms import Alarm
 from lakeward.core.clock import Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
+from lakeward.core.events import Operation
 from lakeward.core.facts import BatchFacts
 from lakeward.core.job import Report
 from lakeward.core.loads import Awaited
@@ -28,13 +29,19 @@ def caution_words(cautions: Mapping[str, int]) -> list[str]:
     return [f"{words} Rows: {rows:,}." for words, rows in cautions.items()]
 
 
-def row_cautions(facts: BatchFacts, counts: Counts) -> Mapping[str, int]:
-    """Return what a person should know of rows of a batch, with their number: of its source, and of doubled keys.
+def row_cautions(facts: BatchFacts, counts: Counts, lacked: Sequence[str] = ()) -> Mapping[str, int]:
+    """Return what a person should know of rows of a batch, with their number.
 
+    That is what its source says, doubled keys, and rows that have NULL in columns that their files lack (`lacked`).
     In a batch of full loads alone, a row is superseded where its key stands in a later row of the load.
     """
     is_doubled = facts.is_of_loads and counts.superseded
-    return {**facts.cautions, **({_DOUBLED: counts.superseded} if is_doubled else {})}
+    cautions = {**facts.cautions, **({_DOUBLED: counts.superseded} if is_doubled else {})}
+    reads = facts.operations.get(Operation.READ, 0)
+    if lacked and reads:
+        names = ", ".join(lacked)
+        cautions[f"The files lack {names}: a row that is no update has NULL there, whatever it had before."] = reads
+    return cautions
 
 
 _DOUBLED: Final = (
@@ -79,7 +86,8 @@ class TableRun:
         self.batches += 1
         self.files += len(report.plan.facts.objects)
         self.warnings.update(report.plan.facts.warnings)
-        self.row_cautions.update(row_cautions(report.plan.facts, report.counts))
+        lacked = report.plan.evolution.lacked
+        self.row_cautions.update(row_cautions(report.plan.facts, report.counts, lacked))
         self.others = add_others(self.others, report.plan.facts.others)
         self.progress = report.progress
         if report.progress.backwards is not None or report.progress.twin is not None:

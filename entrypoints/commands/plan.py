@@ -15,6 +15,7 @@ from lakeward.core.alarms import Alarm, alarms
 from lakeward.core.clock import SLACK
 from lakeward.core.dimension import DELETED, Match, TableName
 from lakeward.core.errors import LakewardError, SetupError
+from lakeward.core.events import Operation
 from lakeward.core.evolution import Kind, Policy
 from lakeward.core.job import Idle, Job, OthersAlone, Prepared
 from lakeward.core.looking import look as look_at
@@ -227,9 +228,9 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
         files = format_count(len(taken.others), "other file is", "other files are")
         found.append(f"{files} left alone, having no name that DMS gives: {names}")
     evolution = prepared.plan.evolution
-    absent = [*evolution.absent, *[".".join(path) for path in evolution.lacking]]
-    if absent:
-        names = ", ".join(absent)
+    operations = prepared.plan.facts.operations
+    if evolution.lacked and (operations.get(Operation.UPDATE) or operations.get(Operation.INSERT)):
+        names = ", ".join(evolution.lacked)
         found.append(f"The files lack {names}: updated rows keep their values there, inserted ones have NULL.")
     if evolution.ignored:
         found.append(f"Not taken, as `schema.add` says: {', '.join(evolution.ignored)}")
@@ -248,7 +249,7 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
         )
     found += [f"{alarm.what}: {alarm.found} ({alarm.code})" for alarm in _alarms(prepared)]
     found += view.quality_words(prepared.plan.facts.warnings)
-    found += caution_words(row_cautions(prepared.plan.facts, counts))
+    found += caution_words(row_cautions(prepared.plan.facts, counts, evolution.lacked))
     found += _words_of_batch(prepared)
     if since := prepared.plan.facts.inexact_since:
         found.append(f"{since} has rows whose key cannot be read: the table becomes inexact.")

@@ -38,6 +38,15 @@ def test_nothing_is_said_of_other_batches(facts: BatchFacts, superseded: int) ->
     assert row_cautions(facts, Counts(superseded=superseded)) == {}
 
 
+def test_rows_that_lose_what_a_column_had_are_said_with_their_number() -> None:
+    """Updates keep it; any other row of a file that lacks the column has NULL there."""
+    facts = batch({READ: 3, UPDATE: 2}, CHANGE, CHANGE)
+    assert caution_words(row_cautions(facts, Counts(), ("price", "a.b"))) == [
+        "The files lack price, a.b: a row that is no update has NULL there, whatever it had before. Rows: 3."
+    ]
+    assert row_cautions(batch({UPDATE: 2}, CHANGE, CHANGE), Counts(), ("price",)) == {}
+
+
 def test_what_a_source_says_of_rows_is_passed_on() -> None:
     facts = batch({UPDATE: 1}, CHANGE, CHANGE, cautions={"A row is odd.": 1200})
     assert caution_words(row_cautions(facts, Counts())) == ["A row is odd. Rows: 1,200."]
