@@ -226,7 +226,7 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
     if taken.others:
         names = ", ".join(taken.others[:3]) + (" …" if len(taken.others) > 3 else "")
         files = format_count(len(taken.others), "other file is", "other files are")
-        found.append(f"{files} left alone, having no name that DMS gives: {names}")
+        found.append(f"{files} left alone, since the source takes no file of such a name: {names}")
     evolution = prepared.plan.evolution
     operations = prepared.plan.facts.operations
     if evolution.lacked and (operations.get(Operation.UPDATE) or operations.get(Operation.INSERT)):
