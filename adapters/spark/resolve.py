@@ -312,9 +312,9 @@ def counts(judged: DataFrame, events: DataFrame, plan: MergePlan) -> tuple[Count
 
     Each count is taken on its own; whether they add up is for the pipeline to see.
     """
-    one_way, live = f"{IS_NEWS} AND {DELETES} = 0", f"coalesce({IS_LIVE}, false)"
+    live, after = f"coalesce({IS_LIVE}, false)", f"({DELETES} - int({ID} {_IS_DELETE}))"
+    one_way, is_mixed = f"{IS_NEWS} AND {after} = 0", f"{IS_NEWS} AND {after} > 0"
     existing = f"{INSERTS} - int({_FIRST} {_IS_INSERT} AND NOT {live})"
-    is_mixed = f"{DELETES} > 0 AND {_NEWER} > 1"
     sums = {
         "stale": f"sum({_EVENTS} - {_NEWER} - {_SAME})",
         "duplicates": f"sum({_SAME})",
