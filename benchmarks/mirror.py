@@ -34,6 +34,7 @@ def write_settings(
     kind: str = "iceberg",
     write_mode: str | None = None,
     mode: str | None = None,
+    small_batch: int | None = None,
 ) -> Path:
     """Write the settings of a pipeline that keeps tables; everything else is as lakeward has it."""
     lines = [
@@ -48,6 +49,7 @@ def write_settings(
         "[target]",
         f'kind = "{kind}"',
         'warehouse = "lake/"',
+        *([] if small_batch is None else ["[spark]", f"small_batch = {small_batch}"]),
         "[spark.settings]",
         *[f'"{name}" = "{value}"' for name, value in spark.items()],
     ]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from project import ITEM, Project
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.tables.resolving import verdicts
 
 pytestmark = pytest.mark.spark
 
@@ -14,6 +19,45 @@ small_batch = {ROWS}
 {ITEM}
 {ITEM.replace("item", "other")}
 """
+
+TYPES = {
+    "id": "bigint",
+    "customer": "bigint",
+    "status": "string",
+    "city": "string",
+    "note": "string",
+    "quantity": "int",
+    "price": "decimal(12,2)",
+    "discount": "double",
+    "is_paid": "boolean",
+    "ordered_on": "date",
+    "shipped_at": "timestamp",
+    "channel": "string",
+}
+WIDE = f"""
+[spark]
+small_batch = 0
+[tables."shop.item"]
+key = ["id"]
+columns = {{ {", ".join(f'{name} = "{type_}"' for name, type_ in TYPES.items())} }}
+"""
+ROW = "7,open,Bonn,a note,3,9.50,0.25,true,2026-01-01,2026-01-01 10:00:00,web"
+
+READ, VERDICTS, WRITE = "collect", "toArrow", "save"
+"""The queries of a batch: reading its files and their facts, the verdicts with what is remembered, the new rows."""
+
+MOST = {READ: 30_000, VERDICTS: 30_000, WRITE: 10_000}
+"""The most characters of each plan's text. Of the first, reading a CSV file of twelve columns takes 20,000."""
+
+
+def queries_after(spark: SparkSession, last: int) -> list[tuple[int, str, str]]:
+    """Return number, first word and plan of the queries after one, in order."""
+    java: Any = spark
+    java.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    done = java._jsparkSession.sharedState().statusStore().executionsList()
+    found = [done.apply(place) for place in range(done.size())]
+    texts = [(one.executionId(), one.description().split()[0], one.physicalPlanDescription()) for one in found]
+    return sorted(text for text in texts if text[0] > last)
 
 
 @pytest.mark.parametrize("project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True)
@@ -38,3 +82,25 @@ def test_spark_writes_a_load_as_it_comes_and_takes_the_last_row_of_a_key_that_co
     assert counts == {"shop.item": (2, 0), "shop.other": (2, 1)}
     assert project.rows() == [(1, "a", 1), (2, "b", 2)]
     assert project.rows("other") == [(1, "c", 3), (2, "b", 2)]
+
+
+@pytest.mark.parametrize("project", ["iceberg"], indirect=True)
+def test_spark_works_a_batch_out_by_three_queries_of_short_plans(
+    project: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.configure(WIDE, 'timestamp_column = "at"')
+    project.put("LOAD00000001.csv", "".join(f"2026-11-01 10:00:00,{number},{ROW}\n" for number in range(9)))
+    project.run()
+    for day, (least, most) in enumerate([(1, 20), (3, 21)], start=2):
+        last = max((number for number, *_ in queries_after(spark, -1)), default=-1)
+        events = [("U", least), ("U", least), ("I", most), ("U", most), ("U", least + 1), ("D", least + 1)]
+        lines = [f"{word},2026-11-0{day} 10:00:0{n},{key},{ROW}\n" for n, (word, key) in enumerate(events)]
+        project.put(f"2026110{day}-100000000.csv", "".join(lines))
+        counts = project.run()["shop.item"]["counts"]
+        assert (counts["applied"], counts["superseded"], counts["insert_on_existing"]) == (3, 3, 0)
+        if day == 2:
+            found = queries_after(spark, last)
+            assert [word for _, word, _ in found] == [READ, VERDICTS, WRITE]
+            assert {word: len(plan) for _, word, plan in found if len(plan) > MOST[word]} == {}
+        monkeypatch.setattr(verdicts, "MOST_IN_ARROW", 0)  # the next batch is one of many rows
+    assert [key for (key,) in project.rows(columns=("id",))] == [0, 1, 3, 5, 6, 7, 8, 20, 21]

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -49,6 +51,9 @@ whole rows, of a full load ones as well, and delete; how many are what stands, a
 
 _IS_NEWER, _CONTENT, _LEAST, _MOST = (f"{names.PREFIX}{name}" for name in ("is_newer", "content", "least", "most"))
 """Of an event: whether it is newer than what stands, and its content; of several, the least and the greatest."""
+
+WRITTEN, REMOVED, MIXED = "written", "removed", "mixed"
+"""How many rows a batch writes and removes, and how many keys have events after a delete."""
 
 _FIRST: Final = "_lakeward_first"
 """Of a key: its first event that is newer than what stands."""
@@ -263,16 +268,42 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
         stands = f"{_STANDING[0]} = {plan.epoch} AND {_STANDING[1]} = {names.SEQUENCE}"
         tied = f"CASE WHEN {stands} AND {has_order()} THEN {_NEWER} ELSE {tied} END"
     sums = [F.expr(f"sum({name}) AS {name}") for name in (_EVENTS, _NEWER, _SAME, INSERTS, WHOLES, DELETES)]
-    return (
-        by_sequence.groupBy(*key)
-        .agg(
-            F.expr(f"max_by({ID}, {names.SEQUENCE}) AS {ID}"),
-            F.expr(f"min_by({_FIRST}, CASE WHEN {_FIRST} IS NOT NULL THEN {names.SEQUENCE} END) AS {_FIRST}"),
-            F.expr(f"sum({tied}) AS {_TIES}"),
-            *sums,
-        )
-        .selectExpr("*", f"{_NEWER} > 0 AS {IS_NEWS}")
+    by_key = by_sequence.groupBy(*key).agg(
+        F.expr(f"max_by({ID}, {names.SEQUENCE}) AS {ID}"),
+        F.expr(f"min_by({_FIRST}, CASE WHEN {_FIRST} IS NOT NULL THEN {names.SEQUENCE} END) AS {_FIRST}"),
+        F.expr(f"sum({tied}) AS {_TIES}"),
+        *sums,
     )
+    counted = [f"bigint({sql}) AS {_counted(name)}" for name, sql in _counts().items()]
+    return by_key.selectExpr(*key, ID, WHOLES, DELETES, f"{_NEWER} > 0 AS {IS_NEWS}", *counted)
+
+
+def _counts() -> Mapping[str, str]:
+    """Return by name what the events of one key add to each count, as SQL.
+
+    Events after which the key was deleted are left to `_count_in_order`, unless the delete is the last of them.
+    """
+    is_news, live = f"{_NEWER} > 0", f"coalesce({IS_LIVE}, false)"
+    is_mixed = f"{is_news} AND {DELETES} > int({ID} {_IS_DELETE})"
+    one_way = f"{is_news} AND NOT ({is_mixed})"
+    existing = f"{INSERTS} - int({_FIRST} {_IS_INSERT} AND NOT {live})"
+    return {
+        "stale": f"{_EVENTS} - {_NEWER} - {_SAME}",
+        "duplicates": _SAME,
+        "superseded": f"greatest({_NEWER} - 1, 0)",
+        "applied": is_news,
+        "ties": _TIES,
+        "insert_on_existing": f"CASE WHEN {one_way} THEN {existing} ELSE 0 END",
+        "update_on_missing": f"{one_way} AND NOT {live} AND {_FIRST} {_IS_UPDATE}",
+        WRITTEN: f"{is_news} AND NOT {ID} {_IS_DELETE}",
+        REMOVED: f"{is_news} AND {live}",
+        MIXED: is_mixed,
+    }
+
+
+def _counted(name: str) -> str:
+    """Return what `verdicts` calls the column of a count."""
+    return f"_lakeward_count_{name}"
 
 
 def _meet(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators: Sequence[str]) -> DataFrame:
@@ -307,31 +338,28 @@ def _is_newer(plan: MergePlan) -> str:
     return f"({_STANDING[0]} IS NULL OR {came} > named_struct({stood}))"
 
 
-def counts(judged: DataFrame, events: DataFrame, plan: MergePlan) -> tuple[Counts, int, int]:
+def sums_of(judged: DataFrame) -> Mapping[str, int]:
+    """Return each count of a frame of verdicts, summed up."""
+    row = judged.agg(*[F.expr(f"sum({_counted(name)}) AS {name}") for name in _counts()]).collect()[0]
+    return {name: value or 0 for name, value in row.asDict().items()}
+
+
+def sums_in(judged: pa.Table) -> Mapping[str, int]:
+    """Return each count of verdicts in Arrow columns, summed up."""
+    return {name: pc.sum(judged[_counted(name)]).as_py() or 0 for name in _counts()}
+
+
+def counts(
+    sums: Mapping[str, int], judged: DataFrame, events: DataFrame, plan: MergePlan
+) -> tuple[Counts, int, int]:
     """Return the counts of the events that pass, and how many rows will be written and removed.
 
     Each count is taken on its own; whether they add up is for the pipeline to see.
     """
-    live, after = f"coalesce({IS_LIVE}, false)", f"({DELETES} - int({ID} {_IS_DELETE}))"
-    one_way, is_mixed = f"{IS_NEWS} AND {after} = 0", f"{IS_NEWS} AND {after} > 0"
-    existing = f"{INSERTS} - int({_FIRST} {_IS_INSERT} AND NOT {live})"
-    sums = {
-        "stale": f"sum({_EVENTS} - {_NEWER} - {_SAME})",
-        "duplicates": f"sum({_SAME})",
-        "superseded": f"sum(CASE WHEN {IS_NEWS} THEN {_NEWER} - 1 END)",
-        "applied": f"count_if({IS_NEWS})",
-        "ties": f"sum({_TIES})",
-        "insert_on_existing": f"sum(CASE WHEN {one_way} THEN {existing} END)",
-        "update_on_missing": f"count_if({one_way} AND NOT {live} AND {_FIRST} {_IS_UPDATE})",
-        "written": f"count_if({IS_NEWS} AND NOT {ID} {_IS_DELETE})",
-        "removed": f"count_if({IS_NEWS} AND {live})",
-        "mixed": f"count_if({is_mixed})",
-    }
-    row = judged.agg(*[F.expr(f"{sql} AS {name}") for name, sql in sums.items()]).collect()[0]
-    found = {name: value or 0 for name, value in row.asDict().items()}
-    written, removed, mixed = (found.pop(name) for name in ("written", "removed", "mixed"))
+    found = dict(sums)
+    written, removed, mixed = (found.pop(name) for name in (WRITTEN, REMOVED, MIXED))
     if mixed:
-        more = _count_in_order(judged.where(is_mixed), events, plan)
+        more = _count_in_order(judged.where(f"{_counted(MIXED)} > 0"), events, plan)
         found = {name: value + more.get(name, 0) for name, value in found.items()}
     return Counts(**found), written, removed
 

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.local_frame import Frame, in_spark
+from lakeward.adapters.spark.plans import as_leaf
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
@@ -27,6 +28,7 @@ from lakeward.adapters.tables.resolving.judging import by_judging
 from lakeward.adapters.tables.resolving.loading import by_loading, meets_nothing
 from lakeward.adapters.tables.resolving.sorting import sort_out
 from lakeward.adapters.tables.resolving.splicing import by_splicing
+from lakeward.adapters.tables.resolving.verdicts import has_few_rows
 from lakeward.adapters.tables.rows import Loaded, Rows
 from lakeward.adapters.tables.small.settling import by_settling
 from lakeward.adapters.tables.small.way import NotSmall, reason_for_spark
@@ -87,6 +89,7 @@ def merge(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None
         return by_splicing(kept, plan, rows.history, plan.splices, frame, rows)
     if meets_nothing(plan, rows) and (loaded := by_loading(plan, frame, rows)) is not None:
         return loaded
+    frame = as_leaf(frame) if has_few_rows(plan) else frame
     plan, arrived = sort_out(kept, plan, frame, rows)
     work_out = by_folding if plan.folds else by_judging
     return work_out(kept, plan, arrived, rows)

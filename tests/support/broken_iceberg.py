@@ -58,8 +58,10 @@ def loses_the_last_event(patch: pytest.MonkeyPatch, _player: Player) -> None:
         last = frame.agg(F.max(names.ARRIVAL)).collect()[0][0]
         return resolve.events_of(frame).where(F.col(names.ARRIVAL) != last)
 
-    def pretending(judged: DataFrame, events: DataFrame, plan: MergePlan) -> tuple[Any, int, int]:
-        tally, written, removed = counts(judged, events, plan)
+    def pretending(
+        sums: Mapping[str, int], judged: DataFrame, events: DataFrame, plan: MergePlan
+    ) -> tuple[Any, int, int]:
+        tally, written, removed = counts(sums, judged, events, plan)
         return replace(tally, superseded=tally.superseded + 1), written, removed
 
     takes_for_events(patch, lossy)

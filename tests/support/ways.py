@@ -8,12 +8,15 @@ from hudi_lake import LakeOfHudi
 from iceberg_lake import LakeOfIceberg
 
 from lakeward.adapters.tables import resolve
+from lakeward.adapters.tables.resolving import verdicts
 
 
 def use_spark(patch: pytest.MonkeyPatch) -> None:
-    """Let Spark work out every batch of the lakes under test."""
+    """Let Spark work out every batch of the lakes under test, by turns as one of few rows and of many."""
     for lake in (LakeOfIceberg, LakeOfDelta, LakeOfHudi):
         patch.setattr(lake, "small_batch", 0)
+    for step in (resolve, verdicts):
+        patch.setattr(step, "has_few_rows", lambda plan: plan.batch % 2 == 0)
 
 
 def use_spark_in_commands(patch: pytest.MonkeyPatch) -> None:

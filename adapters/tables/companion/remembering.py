@@ -49,7 +49,7 @@ def remember(
     if PARTIAL & plan.facts.may_need and dimension.key:
         columns |= columns_in_part(dimension)
     columns |= remembered_types(dimension)
-    frames = [_entries(dimension, frame, kind, plan) for kind, frame in entries.items() if frame is not None]
+    frames = [entries_of(dimension, frame, kind, plan) for kind, frame in entries.items() if frame is not None]
     size = sum(found.object.size for found in plan.facts.objects)
     row = pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [records.written(plan)]})
     own = rows.select([name for name in rows.column_names if name in columns])
@@ -59,7 +59,8 @@ def remember(
     batches.stamped = plan.batch
 
 
-def _entries(dimension: Dimension, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
+def entries_of(dimension: Dimension, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
+    """Return the entries that events of a batch make, of a kind (as SQL)."""
     whole = kind in (f"'{WAITING}'", f"'{BASE}'", EVENT)
     wanted = dimension.schema.names if whole else dimension.key
     wanted = (*wanted, names.UNSET, names.OLD, names.TRANSACTION, *remembered_types(dimension))

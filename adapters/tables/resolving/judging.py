@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
-
 from lakeward.adapters.spark.caching import freed_on_failure
-from lakeward.adapters.spark.events import IS_LOAD
-from lakeward.adapters.spark.resolve import FILE, IS_LIVE, IS_NEWS, POS, counts, events_of, verdicts, winners
+from lakeward.adapters.spark.resolve import IS_LIVE, IS_NEWS, counts, events_of, winners
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.resolving.counting import counts_of
@@ -16,8 +13,8 @@ from lakeward.adapters.tables.resolving.folding import by_folding
 from lakeward.adapters.tables.resolving.holding import held_keys
 from lakeward.adapters.tables.resolving.passing import not_waiting_yet, part
 from lakeward.adapters.tables.resolving.sorting import Arrived
+from lakeward.adapters.tables.resolving.verdicts import Judged, changes_of, is_ordered, judge
 from lakeward.adapters.tables.rows import Rows
-from lakeward.core.dimension import Ordered
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
 
@@ -31,24 +28,26 @@ def by_judging(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> 
     waiting, waited = not_waiting_yet(kept, plan, waiting)
     gone = kept.companion.deletes(plan.batch - 1) if plan.recalls else None
     found = None if rows.table is None else rows.found(passing, gone)
-    judged = verdicts(passing, found, plan, (FILE, POS)).persist()
-    with freed_on_failure(judged.unpersist):
-        tally, written, removed = counts(judged, passing, plan)
+    judged = judge(plan, passing, found, remembers_all=waiting is None and not plan.releases)
+    with freed_on_failure(judged.close):
+        tally, written, removed = counts(judged.sums, judged.frame, passing, plan)
         if plan.evolution.lacks and tally.update_on_missing:
             return _in_order(kept, plan, arrived, rows, judged)
         all_stand = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
-        upserts = passing if all_stand else winners(passing, judged, deletes=False)
-        is_ordered = isinstance(plan.dimension.lateness, Ordered)
+        upserts = passing if all_stand else winners(passing, judged.frame, deletes=False)
+        has_deletes = is_ordered(plan) and tally.applied > written
         outcome = Outcome(
-            upserts=rows.kept(upserts, judged),
-            removed=judged.where(f"{IS_NEWS} AND {IS_LIVE}"),
-            changes=None if is_ordered else passing.where(f"NOT {IS_LOAD}"),
-            deletes=winners(passing, judged, deletes=True) if is_ordered and tally.applied > written else None,
+            upserts=rows.kept(upserts, judged.frame),
+            removed=judged.frame.where(f"{IS_NEWS} AND {IS_LIVE}"),
+            changes=None if is_ordered(plan) else changes_of(passing),
+            deletes=winners(passing, judged.frame, deletes=True) if has_deletes else None,
             waiting=waiting,
             released=passing if plan.releases else None,
+            entries=judged.entries,
+            places=judged.places,
             rejects=arrived.rejects(plan),
             table=rows.table,
-            cached=[judged],
+            cached=judged.cached,
         )
         rejects = arrived.rejects_by_reason(plan)
         again = waited + arrived.known.rows
@@ -64,7 +63,7 @@ def by_judging(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> 
         )
 
 
-def _in_order(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows, judged: DataFrame) -> Resolved:
+def _in_order(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows, judged: Judged) -> Resolved:
     """Fold a batch that lacks a column and updates a key that is not there: a part of a row makes none."""
-    judged.unpersist()
+    judged.close()
     return by_folding(kept, replace(plan, folds=True), arrived, rows)

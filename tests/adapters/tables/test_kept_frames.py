@@ -11,8 +11,9 @@ import pytest
 from lakeward.adapters.spark.differing import Difference
 from lakeward.adapters.tables import joining, resolve
 from lakeward.adapters.tables.joining import Joint
-from lakeward.adapters.tables.resolving import judging
+from lakeward.adapters.tables.resolving import judging, verdicts
 from lakeward.adapters.tables.resolving.judging import by_judging
+from lakeward.adapters.tables.resolving.verdicts import Judged
 from lakeward.core.counts import Counts
 from lakeward.core.ports import Resolved
 
@@ -67,15 +68,27 @@ def test_of_a_joined_table(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_of_a_batch_of_whole_rows(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     judged = Frame()
     kept, plan, arrived, rows = (cast("Any", SimpleNamespace()) for _ in range(4))
-    plan.recalls, arrived.frame, rows.table = False, Frame(), None
+    plan.recalls, plan.releases, arrived.frame, rows.table = False, (), Frame(), None
     plan.evolution = SimpleNamespace(lacks=False)
-    monkeypatch.setattr(judging, "verdicts", lambda *_: judged)
+    verdicts_of = Judged(frame=cast("Any", judged), sums={}, cached=[cast("Any", judged)])
+    monkeypatch.setattr(judging, "judge", lambda *_, **__: verdicts_of)
     monkeypatch.setattr(judging, "events_of", lambda frame: frame)
     monkeypatch.setattr(judging, "part", lambda *_: (Frame(), None))
     monkeypatch.setattr(judging, "counts", lambda *_: (Counts(), 1, 0))
     monkeypatch.setattr(judging, step, fails)
     with pytest.raises(Full):
         by_judging(kept, plan, arrived, rows)
+    assert not judged.is_kept
+
+
+def test_of_verdicts_that_cannot_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = Frame()
+    monkeypatch.setattr(verdicts, "verdicts", lambda *_: judged)
+    monkeypatch.setattr(verdicts, "has_few_rows", lambda _: False)
+    monkeypatch.setattr(verdicts, "sums_of", fails)
+    nothing: Any = None
+    with pytest.raises(Full):
+        verdicts.judge(nothing, nothing, nothing, remembers_all=True)
     assert not judged.is_kept
 
 
