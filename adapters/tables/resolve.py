@@ -17,6 +17,7 @@ from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.plans import as_leaf
+from lakeward.adapters.spark.spreading import ROWS_A_PART
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
@@ -89,7 +90,8 @@ def merge(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None
         return by_splicing(kept, plan, rows.history, plan.splices, frame, rows)
     if meets_nothing(plan, rows) and (loaded := by_loading(plan, frame, rows)) is not None:
         return loaded
-    frame = as_leaf(frame) if has_few_rows(plan) else frame
+    if has_few_rows(plan):
+        frame = as_leaf(frame.coalesce(1 + plan.facts.read // ROWS_A_PART))
     plan, arrived = sort_out(kept, plan, frame, rows)
     work_out = by_folding if plan.folds else by_judging
     return work_out(kept, plan, arrived, rows)
