@@ -47,18 +47,20 @@ def formats(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
             yield from _measured(folder / f"{kind} {mode} {rows}", kind, mode, size, rows, say, is_worn=is_worn)
 
 
+def ways_of(folder: Path, kind: str, mode: str) -> Mapping[str, Worn]:
+    """Start both ways to keep a table of a format, each in a process of its own."""
+    landing = folder / "landing"
+    settings = mirror.write_settings(folder / "lakeward", landing, HEAP, "ordered", kind=kind, write_mode=mode)
+    return {
+        "naive": Worn(partial(start, folder / "naive", kind, mode)),
+        "lakeward": Worn(partial(Kept, settings, kind)),
+    }
+
+
 def _measured(
     folder: Path, kind: str, mode: str, size: Size, rows: int, say: Say, *, is_worn: bool
 ) -> Iterator[Measured]:
-    feed, what = Feed(folder / "landing", rows), f"{kind}, {mode}"
-    settings = mirror.write_settings(
-        folder / "lakeward", folder / "landing", HEAP, "ordered", kind=kind, write_mode=mode
-    )
-    ours = Worn(partial(Kept, settings, kind))
-    ways: Mapping[str, Elsewhere] = {
-        "naive": Elsewhere(partial(start, folder / "naive", kind, mode)),
-        "lakeward": ours,
-    }
+    feed, what, ways = Feed(folder / "landing", rows), f"{kind}, {mode}", ways_of(folder, kind, mode)
     try:
         load = feed.load()
         say(f"  loaded: {words(by_turns(ways, lambda _, way: way.load(load)))}")
@@ -75,7 +77,7 @@ def _measured(
             ours=[taken["lakeward"] for taken in seconds],
         )
         if is_worn:
-            yield _worn(ours, feed, size, f"{what}, {rows:,} rows", say)
+            yield _worn(ways["lakeward"], feed, size, f"{what}, {rows:,} rows", say)
     finally:
         for way in ways.values():
             way.pool.shutdown()

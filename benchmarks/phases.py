@@ -28,6 +28,7 @@ class Size:
     each, to be scaled up; `together` says how much faster one process must be. Of a history, `versions` says by
     format how many it has, `history` what it may take of a mirror's time, and `window` how much faster than a job
     of windows it must be. A `small` batch must be so much faster than a `MERGE`, and take so much less CPU.
+    A full `load` must be so fast, to a copy.
     """
 
     changes: Mapping[int, float | None]
@@ -53,6 +54,7 @@ class Size:
     window: float | None
     small: float | None
     small_cpu: float | None
+    load: float | None
 
 
 FULL: Final = Size(
@@ -79,6 +81,7 @@ FULL: Final = Size(
     window=10.0,
     small=5.0,
     small_cpu=6.0,
+    load=0.65,
 )
 QUICK: Final = Size(
     changes={20_000: None},
@@ -104,6 +107,7 @@ QUICK: Final = Size(
     window=None,
     small=None,
     small_cpu=None,
+    load=None,
 )
 """Too small for a verdict: shows that everything works."""
 

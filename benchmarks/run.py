@@ -1,6 +1,6 @@
 """`make bench`: lakeward against the naive job, as ratios; fails where a target is missed.
 
-python benchmarks/run.py [--phase 1,2,…,11] [--quick] [--json] [--folder FOLDER]
+python benchmarks/run.py [--phase 1,2,…,12] [--quick] [--json] [--folder FOLDER]
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 from formats import formats
 from histories import histories
+from loads import full_loads
 from phases import FULL, PHASES, QUICK, Measured, Say, Size, gate
 from processes import HEAP
 from rich.console import Console
@@ -39,6 +40,7 @@ ALL = {
     9: formats,
     10: histories,
     11: small_batches,
+    12: full_loads,
 }
 
 
