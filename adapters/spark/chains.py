@@ -115,23 +115,21 @@ class Chains:
         verdicts = ("stale", "duplicates", "superseded", "applied", "incomplete")
         notes = {"insert_on_existing": "existing", "update_on_missing": "missing", "unset_as_null": "nulled"}
         took_part = "verdict IN ('applied', 'superseded')"
-        sums = [F.expr(f"count_if(verdict = '{name}') AS {name}") for name in verdicts]
-        sums += [F.expr(f"count_if({note} AND {took_part}) AS {name}") for name, note in notes.items()]
-        judged = self.verdicts().where(f"id < {RELEASED_ID}")
-        found: dict[str, int] = judged.agg(*sums).collect()[0].asDict()
-        met, differ = (
-            "bool_or(meets)" if self.plan.dimension.unique_sequences else "false",
-            "min(content) != max(content)",
+        counted = {name: f"verdict = '{name}'" for name in verdicts}
+        counted |= {name: f"{note} AND {took_part}" for name, note in notes.items()}
+        may_tie = f"{took_part} AND {has_order('sequence')}"
+        alike, of_them = f"count_if({may_tie})", f"FILTER (WHERE {may_tie})"
+        met = f"bool_or(meets) {of_them}" if self.plan.dimension.unique_sequences else "false"
+        differ = f"min(content) {of_them} != max(content) {of_them}"
+        ties = f"CASE WHEN {met} THEN {alike} WHEN {differ} THEN {alike} - 1 ELSE 0 END AS ties"
+        by_place = self.verdicts().where(f"id < {RELEASED_ID}").groupBy("sequence", "key", "old")
+        counts = by_place.agg(
+            *[F.expr(f"count_if({sql}) AS {name}") for name, sql in counted.items()], F.expr(ties)
         )
-        tied = (
-            judged.where(f"{took_part} AND {has_order('sequence')}")
-            .groupBy("sequence", "key", "old")
-            .agg(F.expr(f"CASE WHEN {met} THEN count(*) WHEN {differ} THEN count(*) - 1 ELSE 0 END AS ties"))
-            .agg(F.expr("coalesce(sum(ties), 0) AS ties"))
-            .collect()[0]
-        )
+        sums = [F.expr(f"coalesce(sum({name}), 0) AS {name}") for name in (*counted, "ties")]
+        found: dict[str, int] = counts.agg(*sums).collect()[0].asDict()
         incomplete = found.pop("incomplete")
-        return Counts(**found, ties=tied["ties"]), incomplete
+        return Counts(**found), incomplete
 
 
 def rows_of(
