@@ -23,28 +23,45 @@ setup: $(VENV)/installed $(VENV)/jars ## Make .venv with the locked dependencies
 demo: setup ## Mirror a small changing database into a lake (FORMAT=iceberg, delta or hudi), with a crash on the way, and compare
 	$(BIN)/lakeward demo --force --format $(FORMAT)
 
-test: lint servers ## Lint, types, all tests without Spark, and a lap of each table format: half an hour
-	LAKEWARD_LAP=1 $(MAKE) --jobs=3 --keep-going types fast lines
+test: ## Lint, types, all tests without Spark, and a lap of each table format: a quarter of an hour
+	$(call measured,LAKEWARD_LAP=1)
 
-gate: lint servers ## What CI runs: all tests but the long ones, on both lines of Spark: under an hour
-	$(MAKE) --jobs=3 --keep-going types fast lines
+gate: ## What CI runs: all tests but the long ones, on both lines of Spark: half an hour
+	$(call measured)
+
+# Sets up and checks style, then runs all else side by side, with these settings; says in the end how long each part took.
+define measured
+	+@mkdir -p build; rm -f build/times; began=$$(date +%s); \
+	$(MAKE) setup servers && echo "set-up $$(($$(date +%s) - began))" >>build/times && \
+	$(MAKE) lint && $(1) $(MAKE) --jobs=3 --keep-going types fast lines; code=$$?; \
+	echo "whole $$(($$(date +%s) - began))" >>build/times; \
+	echo "Seconds of each part; those behind lint run side by side:"; \
+	awk '{ time = $$NF; $$NF = ""; printf "%-22s %6d\n", $$0, time }' build/times; exit $$code
+endef
+
+# Runs a command, and notes for that table what it is and how many seconds it took.
+timed = @mkdir -p build; began=$$(date +%s); $(2); code=$$?; \
+	echo "$(1) $$(($$(date +%s) - began))" >>build/times; exit $$code
 
 # A JVM leaves half of two cores to tests without one; they take no more. What these say comes at their end, as one piece.
 fast: setup ## Run the tests without Spark
-	@mkdir -p build
-	nice $(BIN)/python -m pytest -m "not spark" >build/fast.log 2>&1; code=$$?; cat build/fast.log; exit $$code
+	$(call timed,tests without Spark,nice $(BIN)/python -m pytest -m "not spark" >build/fast.log 2>&1; \
+		code=$$?; cat build/fast.log; (exit $$code))
 
-# What the second line needs is set up beside the first; should that fail, it is tried again and says why.
-lines: setup ## Run the tests on Spark, one line after the other, whatever the first finds
+# A line leaves the other core idle half of the time: the second one runs beside it, with what the first does not take,
+# and says all at its end.
+lines: setup ## Run the tests on Spark, both lines side by side, whatever the other finds
 	@mkdir -p build
-	@$(MAKE) setup LINE=3.5 >build/setup-3.5.log 2>&1 & \
-	$(MAKE) line; code=$$?; wait; $(MAKE) line LINE=3.5 && exit $$code
+	@{ began=$$(date +%s); $(MAKE) setup LINE=3.5 && \
+		echo "set-up of line 3.5 $$(($$(date +%s) - began))" >>build/times && \
+		nice -n 5 $(MAKE) line LINE=3.5; } >build/line-3.5.log 2>&1 & second=$$!; \
+	$(MAKE) line; code=$$?; wait $$second; other=$$?; cat build/line-3.5.log; exit $$((code | other))
 
 line: setup ## Run the tests of a line on Spark (LINE=3.5 has Hudi); with LAKEWARD_LAP=1, a lap of each format
-	$(BIN)/python -m pytest -m spark --durations=40
+	$(call timed,line $(LINE),$(BIN)/python -m pytest -m spark --durations=40)
 
-test-all: lint servers ## Run everything, also what the gate has no time for: hours
-	LAKEWARD_LONG=1 $(MAKE) --jobs=3 --keep-going types fast lines
+test-all: ## Run everything, also what the gate has no time for: hours
+	$(call measured,LAKEWARD_LONG=1)
 
 long: setup ## Run what the gate has no time for: 2,000 endpoints of DMS, and examples that nobody saw yet
 	LAKEWARD_DRAWS=2000 $(BIN)/python -m pytest tests/adapters/dms/test_endpoints.py
@@ -69,11 +86,10 @@ servers: ## Install the databases that tests start, where they are missing and t
 check: lint types ## Run lint and types
 
 lint: setup ## Check style (ruff) and who may import whom (import-linter)
-	$(BIN)/ruff check
-	PYTHONPATH=.dev $(BIN)/lint-imports
+	$(call timed,lint,$(BIN)/ruff check && PYTHONPATH=.dev $(BIN)/lint-imports)
 
 types: setup ## Check types (mypy --strict)
-	$(BIN)/mypy
+	$(call timed,types,$(BIN)/mypy)
 
 docs: setup ## Write docs/settings.md from the models of the settings
 	$(BIN)/python -m lakeward.entrypoints.reference > docs/settings.new
