@@ -18,7 +18,7 @@ from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.hudi.session import SETTINGS as HUDI
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.spark.line import line
-from lakeward.adapters.spark.session import Sessions
+from lakeward.adapters.spark.session import JAVA, Sessions
 
 MakeLake = Callable[..., LakeOfIceberg]
 
@@ -29,6 +29,9 @@ To compile plans of a few rows takes longer than to interpret them. What is `com
 their own.
 """
 
+QUICKLY_COMPILED = {"spark.driver.extraJavaOptions": " ".join([*JAVA, "-XX:TieredStopAtLevel=1"])}
+"""Java compiles its own code once: to count how often it runs, and to optimize it, costs more than it gains."""
+
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 """What Spark does by default."""
 
@@ -37,7 +40,8 @@ COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMo
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Start Spark as a run would, on two cores."""
     log = tmp_path_factory.mktemp("spark") / "spark.log"
-    settings = {"spark.master": "local[2]", "spark.driver.memory": "3g", **INTERPRETED, **DELTA}
+    settings = {"spark.master": "local[2]", "spark.driver.memory": "3g"}
+    settings |= {**QUICKLY_COMPILED, **INTERPRETED, **DELTA}
     jars = {"iceberg", "sqlite", "delta"}
     if line() == "3.5":  # one session for all formats: Hudi's tables are found by path
         extensions = {"spark.sql.extensions": f"{HUDI['spark.sql.extensions']},{DELTA['spark.sql.extensions']}"}
