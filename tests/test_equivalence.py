@@ -164,7 +164,7 @@ def test_every_format_and_every_reader_has_the_rows_that_the_feed_left(
 ) -> None:
     project.kind = kind.split(",", maxsplit=1)[0]
     table = f'[tables."shop.item"]\nkey = ["id"]\nlateness = "4h"\n{KINDS[kind]}\n'
-    project.configure(table, source='max_files = 1\ntimestamp_column = "changed"')
+    project.configure(table, source='max_files = 2\ntimestamp_column = "changed"')
     is_for_hudi_rs = project.kind == "hudi" and "every type" not in kind
     names = [name for name in TYPES if name != UNKNOWN_TO_HUDI_RS or not is_for_hudi_rs]
     left = feed(seed, project.folder / "landing/shop/item", names)

@@ -135,8 +135,13 @@ TestCrashes = pytest.mark.lap(
 )
 TestLap = pytest.mark.lap(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LAP - ROLLBACK))
 TestBySpark = pytest.mark.lap(
-    table_contract(lambda make_lake, by_spark: bench(make_lake(), make_lake), laws=BY_SPARK, cases=CASES_BY_SPARK)
+    table_contract(
+        lambda make_lake, by_spark: bench(make_lake(), make_lake),
+        laws=BY_SPARK - EVERY_LAYOUT,
+        cases=CASES_BY_SPARK,
+    )
 )
+"""Deliveries of many histories are those of the law of held rows, which are among them."""
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
     laws=others(

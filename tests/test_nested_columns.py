@@ -42,7 +42,14 @@ def rows(project: Project) -> dict[int, Any]:
     return {key: one for key, one, _, _ in found}
 
 
-@pytest.mark.parametrize("kind", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "iceberg",
+        pytest.param("delta", marks=pytest.mark.long),
+        pytest.param("hudi", marks=[pytest.mark.hudi, pytest.mark.long]),
+    ],
+)
 @pytest.mark.parametrize("layout", ["", pytest.param('write_mode = "copy-on-write"', marks=pytest.mark.long)])
 def test_fields_are_added_and_made_wider_by_path(project: Project, kind: str, layout: str) -> None:
     """What is remembered and waits follows: a late event and a row behind a held key have the new fields."""
