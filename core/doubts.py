@@ -200,7 +200,8 @@ def refuse_emptied(table: str, names: Collection[str], past: Past) -> None:
             found=f"{new}; the last that was applied is {past.last}. A TRUNCATE at the source makes DMS delete the "
             "files of the table; so does a rule that cleans the folder up",
             todo="Nothing was changed: no file is never read as no rows. If the table was truncated: "
-            f"`lakeward truncate {table} --at now`. If it is written anew: `lakeward reload {table}`. "
+            f"`lakeward truncate {table} --at now`. If it is written anew: `lakeward reload {table}` where it has "
+            "full loads; where its files are changes alone, as docs/alarms.md says. "
             f"If the files were moved away on purpose: `lakeward ack {table} LEDGER-005`.",
             about=[past.last],
         )
