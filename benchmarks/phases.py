@@ -27,7 +27,9 @@ class Size:
     `memory` bounds what it costs to remember them. Of `tables`, so many are run `apart`, a process
     each, to be scaled up; `together` says how much faster one process must be. Of a history, `versions` says by
     format how many it has, `history` what it may take of a mirror's time, and `window` how much faster than a job
-    of windows it must be. A `small` batch must be so much faster than a `MERGE`, and take so much less CPU.
+    of windows it must be. A `small` batch must be so much faster than a `MERGE`, by the number of rows in
+    the table, take so much less CPU with the fewest of these, and so much longer with the most. A batch that is
+    `followed` may take so much longer than a commit of as many rows.
     A full `load` must be so fast, to a copy.
     """
 
@@ -52,8 +54,10 @@ class Size:
     versions: Mapping[str, int]
     history: float | None
     window: float | None
-    small: float | None
+    small: Mapping[int, float | None]
     small_cpu: float | None
+    small_growth: float | None
+    followed: float | None
     load: float | None
 
 
@@ -79,8 +83,10 @@ FULL: Final = Size(
     versions={"iceberg": 10_000_000, "delta": 5_000_000, "hudi": 5_000_000},
     history=2.0,
     window=10.0,
-    small=5.0,
+    small={1_000_000: 5.0, 10_000_000: 25.0},
     small_cpu=6.0,
+    small_growth=3.0,
+    followed=3.0,
     load=0.65,
 )
 QUICK: Final = Size(
@@ -105,8 +111,10 @@ QUICK: Final = Size(
     versions=dict.fromkeys(("iceberg", "delta", "hudi"), 20_000),
     history=None,
     window=None,
-    small=None,
+    small={20_000: None},
     small_cpu=None,
+    small_growth=None,
+    followed=None,
     load=None,
 )
 """Too small for a verdict: shows that everything works."""

@@ -33,6 +33,9 @@ class Elsewhere:
     def apply(self, files: Sequence[Path]) -> float:
         return float(self._ask("apply", files))
 
+    def commit(self, rows: int) -> float:
+        return float(self._ask("commit", rows))
+
     def checksum(self) -> tuple[int, int]:
         count, total = self._ask("checksum")
         return count, total
@@ -73,7 +76,7 @@ def in_part(landing: Path) -> Path:
 
 
 @contextmanager
-def started(folder: Path, landing: Path, *more: str) -> Iterator[Mapping[str, Way]]:
+def started(folder: Path, landing: Path, *more: str) -> Iterator[Mapping[str, Elsewhere]]:
     """Start the ways, with their tables under this folder, and `more` of them; end their processes afterwards.
 
     Files come in order, and lakeward is told so, but for `more`: MEMORY and IN_PART.

@@ -1,6 +1,6 @@
 """`make bench`: lakeward against the naive job, as ratios; fails where a target is missed.
 
-python benchmarks/run.py [--phase 1,2,…,12] [--quick] [--json] [--folder FOLDER]
+python benchmarks/run.py [--phase 1,2,…,13] [--quick] [--json] [--folder FOLDER]
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from processes import HEAP
 from rich.console import Console
 from rich.table import Table
 from sizes import big_file, many_tables, one_application
-from small import small_batches
+from small import followed, small_batches
 from soak import soak
 
 ALL = {
@@ -41,6 +41,7 @@ ALL = {
     10: histories,
     11: small_batches,
     12: full_loads,
+    13: followed,
 }
 
 
