@@ -12,6 +12,7 @@ import outside
 import pytest
 from cases import PGBENCH, TICKETING, check
 from project import Project
+from spark import COMPILED
 
 pytestmark = pytest.mark.spark
 
@@ -49,6 +50,8 @@ load_names = 'full-load\.csv'
 change_names = 'cdc-load(?P<counter>\d*)\.csv'
 """
 
+AS_USERS_RUN = "\n[spark.settings]\n" + "".join(f'"{name}" = "{value}"\n' for name, value in COMPILED.items())
+"""With so many rows it takes half the time to compile a plan and run it as to interpret it."""
 
 OF_HUDI = pytest.param("hudi", marks=pytest.mark.hudi)
 EVERY = pytest.mark.parametrize("kind", ["iceberg", "delta", OF_HUDI])
@@ -100,7 +103,7 @@ def test_pgbench_equals_its_database_and_its_plan(project: Project, kind: str) -
     """100,000 accounts, ties of many clients, one hot row; the history has no key."""
     project.kind = kind
     case = outside.case("derived-dms-csv-pgbench")
-    configure(project, case, PGBENCH, 'timestamp_column = "TIMESTAMP"\nnull_text = ""')
+    configure(project, case, PGBENCH + AS_USERS_RUN, 'timestamp_column = "TIMESTAMP"\nnull_text = ""')
     planned = {table["table"]: table for table in project.call("plan", "--json").document["tables"]}
     assert not (project.folder / "lake").exists()
     run = project.run()
@@ -117,7 +120,7 @@ def test_ticketing_equals_its_database(project: Project, kind: str) -> None:
     project.kind = kind
     case = outside.case("derived-dms-parquet-ticketing")
     tables = "\n".join(f'[tables."dms_sample.{name}"]\nkey = {key}' for name, key in TICKETING.items())
-    configure(project, case, tables, 'timestamp_column = "TIMESTAMP"')
+    configure(project, case, tables + AS_USERS_RUN, 'timestamp_column = "TIMESTAMP"')
     run = project.run()
     counts = totals(run)
     changes = sum(
