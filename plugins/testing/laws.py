@@ -89,7 +89,7 @@ def every_step_of_the_pipeline_is_crashed_at(trial: Trial) -> None:
     assert not left, f"never ended at {left}"
 
 
-@_law(few=3, share=0.625, often=_ALL, seldom=6)
+@_law(few=3, share=0.625, often=_ALL)
 def after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed(trial: Trial) -> None:
     """Quarantine: rows are mended, wait, are replayed or given up, in any order; spoilt files come again."""
     settles = 0.1 if trial.is_packed else 0.3
@@ -222,7 +222,7 @@ def a_time_in_the_future_moves_no_mark_and_makes_nothing_too_late(trial: Trial) 
     assert marks == [moment.progress.mark for moment in without]
 
 
-@_law(few=3, share=0.25, often=_ALL, seldom=8)
+@_law(few=3, share=0.25, often=_ALL, seldom=4)
 def a_table_without_a_key_keeps_each_fact_once(trial: Trial) -> None:
     """Crash: however often one makes a batch repeat, and so for rows that are mended."""
     fixed = 0.6 if trial.is_packed else trial.random.choice([0.0, 0.6])
