@@ -64,6 +64,18 @@ def find_field(schema: Schema, name: str) -> tuple[str, Column] | None:
     return None if found is None else (quoted(root, *rest), Column(name, found.type))
 
 
+def refuse_both(dimension: Dimension, file: str, schema: Schema, name: str) -> None:
+    """Raise SchemaConflict where the operation may be a column of a file, and a field in another of its columns."""
+    others = Schema(tuple(column for column in schema if column.name != name))
+    if schema.find(name) is not None and find_field(others, name) is not None:
+        raise SchemaConflict(
+            f"{dimension.name}: {file} has a column {name!r}, which `operation` names, and a field of that path",
+            found=f"the column {name!r}, and a field in the column {root_of(name)!r}",
+            todo="Nothing of this batch was applied; other tables go on. Let the writer of the file call one of "
+            "them otherwise, or keep the file back.",
+        )
+
+
 class JsonField(NamedTuple):
     """What a setting names in an object of JSON, as SQL: its text, and whether the object has it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 
-from lakeward.adapters.files.fields import find_field, lacks_field
+from lakeward.adapters.files.fields import find_field, lacks_field, refuse_both
 from lakeward.adapters.files.path_columns import (
     hidden_columns,
     in_both,
@@ -196,6 +196,7 @@ def _with_footer(table: TableFiles, first: File, schema: Schema) -> Dimension:
     own = [Column(renames.get(c.name, c.name), c.type) for c in schema]
     if operation is not None:
         found = find_field(Schema(tuple(own)), operation.column)
+        refuse_both(dimension, first.item.name, Schema(tuple(own)), operation.column)
         if found is None and table.has_op:
             raise lacks_field(dimension, first.item.name, "operation", operation.column)
         is_plain = found is not None and not found[1].type.is_nested  # else `check_mapping` refuses it

@@ -131,10 +131,12 @@ class _Cell:
     def value(self) -> str:
         """The value of the column's type, NULL where that does not hold it."""
         item, raw = self.column, quoted(self.name or "")
+        if self.form is Form.NOTHING:
+            return f"CAST(NULL AS {ddl(item.type)})"
         match self.form:
             case Form.NANOS:
                 raw = f"CASE WHEN {raw} % 1000 = 0 THEN timestamp_micros({raw} div 1000) END"
-            case Form.UUID | Form.NOTHING:
+            case Form.UUID:
                 raw = self.text
         return inside(f"CAST({self.reading.unpadded(raw, item.type)} AS {ddl(item.type)})", item.type)
 

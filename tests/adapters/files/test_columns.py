@@ -7,11 +7,13 @@ import json
 import pytest
 
 from lakeward.adapters.files.columns import writings
+from lakeward.adapters.files.fields import refuse_both
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.messages.connect import columns_of
 from lakeward.adapters.messages.wire import Wire, value_of
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Column, Schema, parse_type
 
 ITEM = Dimension(
@@ -57,3 +59,11 @@ def test_a_declared_decimal_is_written_as_the_schema_beside_it_says(
     told = {column.name: column for column in columns_of(schema, is_flat=True) or ()}
     said = options("debezium", types="schema", form="flattened")
     assert writings(said, ITEM, {}, told)["price"].wire is wire
+
+
+def test_an_operation_that_is_a_column_and_a_field_of_another_stops_the_table() -> None:
+    both = Schema((Column("_cdc.op", parse_type("string")), Column("_cdc", parse_type("struct<op: string>"))))
+    with pytest.raises(SchemaConflict, match=r"a column '_cdc.op', which `operation` names, and a field"):
+        refuse_both(ITEM, "a.parquet", both, "_cdc.op")
+    for one in both:
+        refuse_both(ITEM, "a.parquet", Schema((one,)), "_cdc.op")

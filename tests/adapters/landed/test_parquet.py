@@ -42,6 +42,9 @@ COLUMNS: dict[str, tuple[pa.Array, str, object]] = {
     "day": (pa.array([date(2026, 1, 1)] * 5, pa.date64()), "date", date(2026, 1, 1)),
     "fine": (pa.array(CUT, pa.timestamp("ns")), "timestamp_ntz", MOMENT),
     "empty": (pa.nulls(5), "decimal(8,2)", None),
+    "no_pair": (pa.nulls(5), "list<int>", None),
+    "no_parts": (pa.nulls(5), "struct<a: int>", None),
+    "no_marks": (pa.nulls(5), "map<string, int>", None),
     "count": (pa.array([7] * 5, pa.int32()), "bigint", 7),
     "share": (pa.array([0.5] * 5, pa.float32()), "double", 0.5),
     "price": (
