@@ -21,6 +21,8 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column
 
 _TIMES: Final = ("timestamp", "timestamp_ntz", "date")
+_MANY_WAYS: Final = ("decimal", "binary", "timestamp", "timestamp_ntz")
+"""Types whose values messages write in more than one way."""
 
 
 def check_images(options: FilesOptions, dimension: Dimension) -> None:
@@ -111,22 +113,41 @@ def writings(
 ) -> Mapping[str, Writing]:
     """Return how cells of JSON are written, in rows and in messages.
 
-    The format of their column says so, else the schema beside the message, else the connector's modes.
+    The format of their column says so, else the schema beside the message, else the connector's modes. The unit of
+    a time, and whether bytes are base64, are what a schema says, whatever the format.
     """
     found = {}
     for column in dimension.schema:
         own, told = formats.get(column.name), described.get(column.name)
-        is_told = told is not None and own is None and _tells(told, column)
+        is_told = told is not None and _counts(told, column, own) and _tells(options, told, column)
         found[column.name] = _told(options, column, told) if is_told and told else _writing(options, column, own)
     return found
 
 
-def _tells(told: Described, column: Column) -> bool:
+def needs_schemas(options: FilesOptions, dimension: Dimension) -> bool:
+    """Return whether any column may be written otherwise than its declared type, format and modes say."""
+    return options.format == "debezium" and any(column.type.name in _MANY_WAYS for column in dimension.schema)
+
+
+def _counts(told: Described, column: Column, own: str | None) -> bool:
+    """Whether a schema counts beside the format of a column."""
+    if own is None:
+        return True
+    if own in EPOCHS:
+        return column.type.name in _TIMES and told.type is not None and told.type.name in _TIMES
+    return column.type.name == "binary" and own in ("hex", "base64") and told.wire is Wire.BASE64
+
+
+def _tells(options: FilesOptions, told: Described, column: Column) -> bool:
     """Whether a schema tells how a column is written: not where it says nothing of a type that is declared.
 
-    A decimal that it calls a text is no base64: digits may be both.
+    A decimal that it calls a text is no base64: digits may be both. What is declared as a text has what is written.
     """
+    if column.type.name == "string" and options.types == "declared":
+        return False
     if told.wire is not Wire.PLAIN or told.type is None:
+        return True
+    if column.type.name in _TIMES and told.type.name in _TIMES:
         return True
     return told.type.name == column.type.name or (column.type.name == "decimal" and told.type.name == "string")
 
@@ -144,10 +165,12 @@ def _told(options: FilesOptions, column: Column, told: Described) -> Writing:
         case "string" if told.type is None or told.type.name != "string":  # declared so: what was written stands
             return Writing(Wire.PLAIN, plain)
         case "decimal":
-            scale = told.scale if told.scale is not None and 0 <= told.scale <= MOST_DIGITS else None
-            return Writing(told.wire, plain, scale)
-        case _:
+            is_other = told.scale is not None and 0 <= told.scale <= MOST_DIGITS and told.scale != column.type.scale
+            return Writing(told.wire, plain, told.scale if is_other else None)
+        case "string" | "binary" | "timestamp" | "timestamp_ntz":
             return Writing(told.wire, plain)
+        case _:
+            return Writing(Wire.PLAIN, plain)
 
 
 def _writing(options: FilesOptions, column: Column, own: str | None) -> Writing:

@@ -14,7 +14,7 @@ from lakeward.adapters.files.fields import FIELD_FLAGS
 from lakeward.adapters.files.frames import ODD
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, not_declared
-from lakeward.adapters.files.messages import NO_TIME
+from lakeward.adapters.files.message_cautions import NO_TIME
 from lakeward.adapters.files.path_columns import in_both
 from lakeward.adapters.files.sharing import HAS_OTHER, other_tables
 from lakeward.adapters.landed.form import no_utf_8, packed

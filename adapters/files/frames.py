@@ -15,7 +15,8 @@ from lakeward.adapters.files.columns import with_mapping
 from lakeward.adapters.files.fields import FIELD_FLAGS, fields_of, near_word
 from lakeward.adapters.files.lines import STRANGE, json_rows, read_lines
 from lakeward.adapters.files.looking import File
-from lakeward.adapters.files.messages import message_rows, with_missing_order
+from lakeward.adapters.files.message_cautions import with_missing_order
+from lakeward.adapters.files.messages import message_rows
 from lakeward.adapters.files.names import COUNTER_BITS
 from lakeward.adapters.files.path_columns import with_path_values, without_path_columns
 from lakeward.adapters.files.sharing import HAS_OTHER

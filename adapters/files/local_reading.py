@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, cast
 
-from lakeward.adapters.files.columns import writings
+from lakeward.adapters.files.columns import needs_schemas, writings
 from lakeward.adapters.files.documents import Documents, text_of
 from lakeward.adapters.files.fields import fields_of, find_field
 from lakeward.adapters.files.local_debezium import LocalDebezium, Opened
@@ -25,7 +25,7 @@ from lakeward.adapters.files.local_messages import message_of
 from lakeward.adapters.files.local_rows import Cell, Columns, Line, RowLists, Rows, time_text
 from lakeward.adapters.files.local_values import why_not_read
 from lakeward.adapters.files.looking import File
-from lakeward.adapters.files.messages import NO_SCHEMA, versions_by_file
+from lakeward.adapters.files.messages import NO_SCHEMA, versions_by_file, versions_of
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
 from lakeward.adapters.messages.connect import Version
@@ -172,6 +172,13 @@ class LocalMessages:
                 found[place] = (least, first, has_row or one.after is not None)
         return found
 
+    def _schemas_beside(self, table: TableFiles) -> Mapping[str, Version]:
+        """Return the schemas of messages whose columns are declared, by what stands for them."""
+        if not needs_schemas(table.options, table.dimension):
+            return {}
+        schemas = {self.digest(one): one.schema for one in self.opened if not one.is_of_other}
+        return versions_of(table, ((digest, text_of(schema)) for digest, schema in schemas.items()))
+
     def digest(self, opened: Opened) -> str:
         """Return what stands for the text of the schema of a message, '' where it has none."""
         schema = opened.schema
@@ -185,14 +192,15 @@ class LocalMessages:
         return known[1]
 
     def rows(self, table: TableFiles, versions: Mapping[str, Version]) -> RowLists:
-        """Return the messages as rows; with `types = "schema"` each is read as the schema beside it says."""
+        """Return the messages as rows, each read as the schema beside it says."""
         rows = Rows(table.reading, (OTHER_TABLE, TOMBSTONE))
         columns, made = Columns.of(table.dimension), DebeziumRows(self._local)
         by_schema = table.options.types == "schema"
         plain = _Way.of(rows, table, table.reading.written, NO_SCHEMA if by_schema else None)
-        ways = {digest: _Way.of(rows, table, _described(table, version)) for digest, version in versions.items()}
+        known = versions if by_schema else self._schemas_beside(table)
+        ways = {digest: _Way.of(rows, table, _described(table, version)) for digest, version in known.items()}
         for one in self.opened:
-            way = ways.get(self.digest(one), plain) if by_schema else plain
+            way = ways.get(self.digest(one), plain) if ways else plain
             row = made.row_of(one, columns, way.no_schema)
             if way.unscaled:
                 values = zip(columns.names, row.cells, strict=True)

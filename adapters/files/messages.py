@@ -8,51 +8,28 @@ from dataclasses import replace
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from lakeward.adapters.files.columns import writings
+from lakeward.adapters.files.columns import needs_schemas, writings
 from lakeward.adapters.files.lines import as_messages, read_lines, strange
 from lakeward.adapters.files.looking import File, described_by
-from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.messages.connect import Described, Version, columns_of
 from lakeward.adapters.messages.debezium import Debezium
-from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, TOMBSTONE, Decoded, to_rows
+from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, Decoded, to_rows
 from lakeward.adapters.messages.message import BODY
 from lakeward.adapters.messages.wire import Writing
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import IS_EVENT, NO_PLACE, Group, has_order
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LINE, NAME, RANK, VALUE
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.events import Operation
 from lakeward.core.schema import Schema
-
-NO_TIME: Final = "_lakeward_no_time"
-"""Flags a change that tells its place in the log of its source, and no time of the source."""
-
-_UNPLACED: Final = (
-    "Only their arrival orders messages that tell no place in the log of their source. If they are flattened, let "
-    "ExtractNewRecordState add its fields (`add.fields`: PostgreSQL lsn,sequence; MySQL file,pos,row; SQL Server "
-    "commit_lsn; Oracle commit_scn,scn), which docs/plain-files.md lists; where there are none and partitions go "
-    'by key, set `places = "arrival"`.'
-)
 
 NO_SCHEMA: Final = "no schema stands beside the message, to tell its types"
 """Why a message with a row cannot be read where types are from schemas."""
 
-_UNTIMED: Final = (
-    "Messages tell their places in the log of their source, but no time of the source. A log that starts over "
-    "looks like messages that are delivered again, and its changes would be dropped as stale. If messages are "
-    "flattened, let ExtractNewRecordState add `source.ts_ms` (`add.fields`); `ts_ms` is the time of the connector."
-)
-
-_NO_DELETE: Final = (
-    "Tombstones are skipped, and no message says that its row is deleted. ExtractNewRecordState makes tombstones "
-    "of deletes by default: these are lost unless it has `delete.tombstone.handling.mode = rewrite`. Or read "
-    'tombstones as deletes (`tombstones = "delete"`).'
-)
+_HAS_SCHEMA: Final = r'"schema\\*"\s*:\s*\{'
+"""Whether a line may have a schema beside a message; in a record the message may be a text in JSON."""
 
 _DIGEST: Final = "_lakeward_schema"
 _SCHEMA: Final = f"variant_get(try_parse_json({BODY}), '$.schema', 'string')"
@@ -66,12 +43,15 @@ def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str],
         opened = decoder.linked(ranked, (RANK, LINE)).drop(RANK)
     if table.options.types == "schema":
         return _by_versions(table, opened, {version.digest: version for file in files for version in file.versions})
-    return _decoded(table, opened, table.reading.written)
+    return _by_versions(table, opened, _schemas_beside(table, paths))
 
 
-def opened_messages(table: TableFiles, paths: Sequence[str]) -> DataFrame:
-    """Return messages taken apart; of those of other tables nothing is kept but that they are there."""
-    lines, decoder = read_lines(table.spark(), paths, table.reading), table.decoder
+def opened_messages(table: TableFiles, paths: Sequence[str], where: str = "true") -> DataFrame:
+    """Return messages taken apart; of those of other tables nothing is kept but that they are there.
+
+    `where` says as SQL which lines are of interest.
+    """
+    lines, decoder = read_lines(table.spark(), paths, table.reading).where(where), table.decoder
     opened = decoder.opened(as_messages(lines, table.options.line), table.dimension.source)
     return opened.withColumns(
         {name: F.expr(f"CASE WHEN NOT {OF_OTHER} THEN {name} END") for name in (VALUE, decoder.row)}
@@ -87,43 +67,6 @@ def _decoded(
     found = found if broken is None else replace(found, broken=broken)
     also = [decoder.tombstone()] if isinstance(decoder, Debezium) else []
     return to_rows(opened, reading, found, written, own, OTHER_TABLE, *also)
-
-
-def with_missing_order(events: DataFrame, options: FilesOptions) -> DataFrame:
-    """Flag the messages of an event frame that lack what orders them, where places in a log should do so.
-
-    It is the place, or of a change with a place the time, which shows that the log starts over.
-    """
-    if not options.has_places:
-        return events
-    is_change = f"{names.OPERATION} != '{Operation.READ.value}'"
-    return events.withColumns(
-        {
-            NO_PLACE: F.expr(f"{IS_EVENT} AND NOT ({has_order()})"),
-            NO_TIME: F.expr(f"{IS_EVENT} AND {is_change} AND {has_order()} AND {names.TIME} IS NULL"),
-        }
-    )
-
-
-def count_missing_order(found: Sequence[Group]) -> Mapping[str, int]:
-    """Return how many messages lack a place, or the time beside it, by what a person should know of that."""
-    flags = {NO_PLACE: _UNPLACED, NO_TIME: _UNTIMED}
-    counts = {words: sum(group.rows for group in found if flag in group.flags) for flag, words in flags.items()}
-    return {words: count for words, count in counts.items() if count}
-
-
-def count_lost_deletes(table: TableFiles, found: Sequence[Group]) -> Mapping[str, int]:
-    """Return how many tombstones of flattened messages were skipped where no message tells a delete.
-
-    The count is by what a person should know of that. Tables without a key keep deleted rows in any case.
-    """
-    options = table.options
-    if options.form != "flattened" or options.tombstones == "delete" or not table.dimension.key:
-        return {}
-    if any(group.operation == Operation.DELETE.value for group in found):
-        return {}
-    rows = sum(group.rows for group in found if TOMBSTONE in group.flags)
-    return {_NO_DELETE: rows} if rows else {}
 
 
 def with_versions(table: TableFiles, files: Sequence[File], stands: Schema | None = None) -> Sequence[File]:
@@ -164,16 +107,37 @@ def _as_declared(stands: Schema, declared: Schema) -> Schema:
 
 def _versions(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Sequence[Version]]:
     """Return the schemas of messages by file, in the order of their first lines."""
-    schemas = (
-        opened_messages(table, paths)
-        .where(f"NOT {OF_OTHER}")
-        .selectExpr(NAME, LINE, f"{_SCHEMA} AS schema", f"{table.decoder.row} IS NOT NULL AS has_row")
+    in_order = sorted(_find_schemas(table, opened_messages(table, paths)), key=lambda row: int(row[3]))
+    return versions_by_file(table, ((*row[:3], row[4]) for row in in_order))
+
+
+def _schemas_beside(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Version]:
+    """Return the schemas of messages whose columns are declared, by what stands for them.
+
+    Lines without a schema are not taken apart for it.
+    """
+    if not needs_schemas(table.options, table.dimension):
+        return {}
+    opened = opened_messages(table, paths, f"{VALUE} RLIKE {text(_HAS_SCHEMA)}")
+    return versions_of(table, ((row[1], row[2]) for row in _find_schemas(table, opened)))
+
+
+def versions_of(table: TableFiles, schemas: Iterable[tuple[str, str | None]]) -> Mapping[str, Version]:
+    """Return the schemas that describe rows, by what stands for them; each is given with that and its text."""
+    is_flat = table.options.form == "flattened"
+    found = {digest: columns_of(schema or "", is_flat=is_flat) for digest, schema in schemas}
+    return {digest: Version(digest, columns) for digest, columns in found.items() if columns is not None}
+
+
+def _find_schemas(table: TableFiles, opened: DataFrame) -> Sequence[Row]:
+    """Return the schemas of messages: file, digest, text, first line, and whether a row has it."""
+    schemas = opened.where(f"NOT {OF_OTHER}").selectExpr(
+        NAME, LINE, f"{_SCHEMA} AS schema", f"{table.decoder.row} IS NOT NULL AS has_row"
     )
     found = schemas.groupBy(NAME, F.expr(f"md5(schema) AS {_DIGEST}")).agg(
         F.first("schema"), F.min(LINE), F.max("has_row")
     )
-    in_order = sorted(found.collect(), key=lambda row: int(row[3]))
-    return versions_by_file(table, ((*row[:3], row[4]) for row in in_order))
+    return found.collect()
 
 
 def versions_by_file(
@@ -207,19 +171,26 @@ def no_schema(table: TableFiles, name: str) -> SchemaConflict:
 
 
 def _by_versions(table: TableFiles, opened: DataFrame, versions: Mapping[str, Version]) -> DataFrame:
-    """Read each message as the schema beside it says; a row without one is none that can be read."""
-    groups: dict[tuple[Described, ...], list[str]] = defaultdict(list)
+    """Read each message as the schema beside it says; where types are from there, none without one can be read."""
+    reading, groups = table.reading, defaultdict[tuple[Writing, ...], list[str]](list)
+    plain = tuple(reading.written.values())
     for digest, version in versions.items():
-        groups[version.columns].append(digest)
+        groups[tuple(_written(table, version.columns).values())].append(digest)
+    broken = None
+    if table.options.types == "schema":
+        usual = table.decoder.decoded(reading).broken
+        broken = f"coalesce({usual}, CASE WHEN {table.decoder.row} IS NOT NULL THEN {text(NO_SCHEMA)} END)"
+    else:
+        groups.pop(plain, None)
+    if not groups:
+        return _decoded(table, opened, reading.written, broken)
     opened = opened.withColumn(_DIGEST, F.expr(f"md5({_SCHEMA})"))
     frames = [
-        _decoded(table, opened.where(_is_one(digests)), _written(table, columns))
-        for columns, digests in groups.items()
+        _decoded(table, opened.where(_is_one(digests)), dict(zip(reading.written, written, strict=True)))
+        for written, digests in groups.items()
     ]
-    plain = table.decoder.decoded(table.reading).broken
-    broken = f"coalesce({plain}, CASE WHEN {table.decoder.row} IS NOT NULL THEN {text(NO_SCHEMA)} END)"
-    others = opened.where(f"NOT {_is_one(versions)}")
-    frames.append(_decoded(table, others, table.reading.written, broken))
+    others = opened.where(f"NOT {_is_one([digest for digests in groups.values() for digest in digests])}")
+    frames.append(_decoded(table, others, reading.written, broken))
     return reduce(DataFrame.unionByName, frames)
 
 

@@ -21,7 +21,8 @@ from lakeward.adapters.files.local_reading import (
 )
 from lakeward.adapters.files.local_tables import to_table
 from lakeward.adapters.files.looking import File
-from lakeward.adapters.files.messages import NO_TIME, fill_versions, opened_messages, with_versions
+from lakeward.adapters.files.message_cautions import NO_TIME
+from lakeward.adapters.files.messages import fill_versions, opened_messages, with_versions
 from lakeward.adapters.files.sharing import HAS_OTHER, count_other_tables, other_tables
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.variants import check_files
@@ -141,7 +142,7 @@ def _with_places(table: TableFiles, events: pa.Table, files: Sequence[File], pat
 
 
 def _with_flags(table: TableFiles, events: pa.Table) -> pa.Table:
-    """Add what `frames.frame_of` and `messages.with_missing_order` flag in SQL."""
+    """Add what `frames.frame_of` and `message_cautions.with_missing_order` flag in SQL."""
     if table.options.has_places:
         sequences = events.column(names.SEQUENCE)
         unordered = pa.array(sorted(UNORDERED)).cast(sequences.type)

@@ -15,7 +15,7 @@ from lakeward.adapters.files.fields import FIELD_FLAGS, count_near_words, count_
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, with_schema
-from lakeward.adapters.files.messages import NO_TIME, count_lost_deletes, count_missing_order
+from lakeward.adapters.files.message_cautions import NO_TIME, count_lost_deletes, count_missing_order
 from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns

@@ -61,8 +61,8 @@ def row_of_message(table: TableFiles, line: Object) -> Object | None:
 
 
 def reading_of(table: TableFiles, entry: Entry) -> Reading:
-    """Return how the cells of a line are read: as the schema in it says, where types are from there."""
-    found = object_of(entry.text) if table.options.types == "schema" else None
+    """Return how the cells of a line are read: as the schema in it says, where one stands beside a message."""
+    found = object_of(entry.text) if table.options.format == "debezium" else None
     schema = None if found is None else (_body(table, found) or {}).get("schema")
     columns = columns_of(json.dumps(schema), is_flat=table.options.form == "flattened")
     if columns is None:

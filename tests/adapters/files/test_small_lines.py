@@ -22,7 +22,7 @@ from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.local_reading import read_lines_of, read_rows
 from lakeward.adapters.files.looking import File, with_schema
-from lakeward.adapters.files.messages import NO_PLACE
+from lakeward.adapters.files.message_cautions import NO_PLACE
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.sharing import HAS_OTHER
 from lakeward.adapters.files.small_lines import SmallLines

@@ -1,0 +1,75 @@
+"""What a person should know of the messages of a batch, with their number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.messages.decoded import TOMBSTONE
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import IS_EVENT, NO_PLACE, Group, has_order
+from lakeward.core.events import Operation
+
+NO_TIME: Final = "_lakeward_no_time"
+"""Flags a change that tells its place in the log of its source, and no time of the source."""
+
+_UNPLACED: Final = (
+    "Only their arrival orders messages that tell no place in the log of their source. If they are flattened, let "
+    "ExtractNewRecordState add its fields (`add.fields`: PostgreSQL lsn,sequence; MySQL file,pos,row; SQL Server "
+    "commit_lsn; Oracle commit_scn,scn), which docs/plain-files.md lists; where there are none and partitions go "
+    'by key, set `places = "arrival"`.'
+)
+
+_UNTIMED: Final = (
+    "Messages tell their places in the log of their source, but no time of the source. A log that starts over "
+    "looks like messages that are delivered again, and its changes would be dropped as stale. If messages are "
+    "flattened, let ExtractNewRecordState add `source.ts_ms` (`add.fields`); `ts_ms` is the time of the connector."
+)
+
+_NO_DELETE: Final = (
+    "Tombstones are skipped, and no message says that its row is deleted. ExtractNewRecordState makes tombstones "
+    "of deletes by default: these are lost unless it has `delete.tombstone.handling.mode = rewrite`. Or read "
+    'tombstones as deletes (`tombstones = "delete"`).'
+)
+
+
+def with_missing_order(events: DataFrame, options: FilesOptions) -> DataFrame:
+    """Flag the messages of an event frame that lack what orders them, where places in a log should do so.
+
+    It is the place, or of a change with a place the time, which shows that the log starts over.
+    """
+    if not options.has_places:
+        return events
+    is_change = f"{names.OPERATION} != '{Operation.READ.value}'"
+    return events.withColumns(
+        {
+            NO_PLACE: F.expr(f"{IS_EVENT} AND NOT ({has_order()})"),
+            NO_TIME: F.expr(f"{IS_EVENT} AND {is_change} AND {has_order()} AND {names.TIME} IS NULL"),
+        }
+    )
+
+
+def count_missing_order(found: Sequence[Group]) -> Mapping[str, int]:
+    """Return how many messages lack a place, or the time beside it, by what a person should know of that."""
+    flags = {NO_PLACE: _UNPLACED, NO_TIME: _UNTIMED}
+    counts = {words: sum(group.rows for group in found if flag in group.flags) for flag, words in flags.items()}
+    return {words: count for words, count in counts.items() if count}
+
+
+def count_lost_deletes(table: TableFiles, found: Sequence[Group]) -> Mapping[str, int]:
+    """Return how many tombstones of flattened messages were skipped where no message tells a delete.
+
+    The count is by what a person should know of that. Tables without a key keep deleted rows in any case.
+    """
+    options = table.options
+    if options.form != "flattened" or options.tombstones == "delete" or not table.dimension.key:
+        return {}
+    if any(group.operation == Operation.DELETE.value for group in found):
+        return {}
+    rows = sum(group.rows for group in found if TOMBSTONE in group.flags)
+    return {_NO_DELETE: rows} if rows else {}

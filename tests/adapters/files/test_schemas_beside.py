@@ -1,0 +1,148 @@
+"""What the schema beside a message says of writing counts, where the columns are declared, too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from both_readers import Feed, ask_both
+from line_feeds import table_of
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.files.local_reading import LocalMessages, read_rows
+from lakeward.adapters.files.local_rows import Line
+from lakeward.adapters.files.looking import File, with_schema
+from lakeward.adapters.files.messages import fill_versions
+from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.files.written import cells_of_line, reading_of
+from lakeward.adapters.messages.debezium import Debezium
+from lakeward.adapters.spark.rows import MISFIT
+from lakeward.core.ledger import SourceObject
+from lakeward.core.ports import Entry
+
+TYPES: Final = {
+    "id": "int",
+    "price": "decimal(14,4)",
+    "at": "timestamp_ntz",
+    "data": "binary",
+    "note": "string",
+    "day": "timestamp",
+}
+FORMATS: Final = {"at": "epoch-micros", "data": "hex", "day": "epoch-millis"}
+BEFORE: Final = int(datetime(2026, 11, 21, tzinfo=UTC).timestamp())
+
+
+def decimal(scale: int) -> dict[str, Any]:
+    name = "org.apache.kafka.connect.data.Decimal"
+    return {"type": "bytes", "name": name, "parameters": {"scale": str(scale)}}
+
+
+def time(name: str) -> dict[str, Any]:
+    return {"type": "int64", "name": f"io.debezium.time.{name}"}
+
+
+def message(number: int, cells: Mapping[str, Any], described: Mapping[str, Any] | None, form: str) -> str:
+    """Return an insert; `described` is what the schema beside it says of its columns, None where it has none."""
+    own = {"id": {"type": "int32"}, **(described or {})}
+    fields = [{"field": column, **said} for column, said in own.items()]
+    row = {"id": number, **cells}
+    source = {"lsn": number, "ts_ms": 1, "schema": "shop", "table": "item"}
+    flat = {**row, "__op": "c", "__lsn": number, "__schema": "shop", "__table": "item"}
+    payload = flat if form == "flattened" else {"op": "c", "after": row, "source": source}
+    schema = {"fields": fields if form == "flattened" else [{"field": "after", "fields": fields}]}
+    body = payload if described is None else {"schema": schema, "payload": payload}
+    return json.dumps({"key": None, "value": json.dumps(body) if number % 2 else body})
+
+
+CASES: Final[tuple[tuple[str, object, Mapping[str, Any] | None, object], ...]] = (
+    ("price", "BNI=", decimal(2), Decimal("12.3400")),
+    ("price", "BNI=", decimal(4), Decimal("0.1234")),
+    ("price", "BNI=", None, Decimal("0.1234")),
+    ("price", "BNI=", decimal(6), None),  # 0.001234 has too many places
+    ("price", 12.34, decimal(2), Decimal("12.3400")),
+    ("price", "1234", {"type": "string"}, Decimal("1234.0000")),
+    ("price", "12.34", {"type": "string"}, Decimal("12.3400")),
+    ("price", "BNI=", {"type": "string"}, None),
+    ("at", BEFORE * 10**3, time("Timestamp"), BEFORE * 10**6),
+    ("at", BEFORE * 10**6, time("MicroTimestamp"), BEFORE * 10**6),
+    ("at", BEFORE * 10**9, time("NanoTimestamp"), BEFORE * 10**6),
+    ("at", BEFORE * 10**6, {"type": "int64"}, BEFORE * 10**6),
+    ("at", BEFORE * 10**6, None, BEFORE * 10**6),
+    ("at", 20000, {"type": "int32", "name": "io.debezium.time.Date"}, None),
+    ("day", BEFORE * 10**6, time("MicroTimestamp"), BEFORE * 10**6),
+    ("data", "abcd", {"type": "bytes"}, b"\x69\xb7\x1d"),
+    ("data", "abcd", {"type": "string"}, b"\xab\xcd"),
+    ("data", "abcd", None, b"\xab\xcd"),
+    ("note", {"scale": 1, "value": "DA=="}, {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"},
+     '{"scale":1,"value":"DA=="}'),
+)  # fmt: skip
+
+
+def feed_of(folder: Path, spark: SparkSession | None, **said: str) -> tuple[TableFiles, list[Line]]:
+    lines = [
+        message(n, {column: value}, None if described is None else {column: described}, said["form"])
+        for n, (column, value, described, _) in enumerate(CASES, 1)
+    ]
+    place = folder / "shop" / "item"
+    place.mkdir(parents=True)
+    (place / "0.json").write_text("\n".join(lines) + "\n", "utf-8")
+    settings = {"format": "debezium", "line": "record", **said}
+    table = replace(table_of(folder, spark, "shop.item", TYPES, settings), patterns=FORMATS)  # type: ignore[arg-type]
+    return table, [Line("shop/item/0.json", number, line) for number, line in enumerate(lines, 1)]
+
+
+@pytest.mark.parametrize("form", ["envelope", "flattened"])
+def test_the_schema_beside_a_message_tells_scale_and_unit(tmp_path: Path, form: str) -> None:
+    table, lines = feed_of(tmp_path, None, form=form)
+    rows = read_rows(table, lines, {})
+    for place, (column, _, _, value) in enumerate(CASES):
+        assert rows[column][place] == value, CASES[place]
+        assert (rows[MISFIT][place] is None) == (value is not None), CASES[place]
+
+
+def test_it_does_so_where_types_are_from_schemas(tmp_path: Path) -> None:
+    table, lines = feed_of(tmp_path, None, form="envelope", types="schema")
+    decoder = table.decoder
+    assert isinstance(decoder, Debezium)
+    found = LocalMessages(table, lines, decoder)
+    files = fill_versions(table, [File(SourceObject("0.json", 1, 1, 0), "debezium")], found.versions(table), None)
+    versions = {version.digest: version for version in files[0].versions}
+    rows = found.rows(replace(table, dimension=with_schema(table, files)), versions)
+    for place, (column, _, described, value) in enumerate(CASES[:-1]):
+        assert described is None or rows[column][place] == value, CASES[place]
+
+
+def test_a_row_in_quarantine_is_read_as_its_schema_says(tmp_path: Path) -> None:
+    table, _ = feed_of(tmp_path, None, form="envelope")
+    line = message(1, {"price": "BNI="}, {"price": decimal(6)}, "envelope")
+    numbers = dict.fromkeys(("row", "epoch", "sequence", "order", "batch", "since"), 1)
+    entry = Entry(key=None, reason="cast", detail="", object="0.json", operation="insert", text=line, **numbers)
+    assert reading_of(table, entry).written["price"].scale == 6
+    assert cells_of_line(table, entry).after["price"] == "BNI="
+
+
+@pytest.mark.spark
+def test_both_readers_read_schemas_alike(spark: SparkSession, tmp_path: Path) -> None:
+    """Each way of writing takes a plan of its own in Spark: there are two."""
+    table, _ = feed_of(tmp_path, spark, form="envelope")
+    fields = {"price": decimal(2), "at": time("Timestamp"), "data": {"type": "bytes"}, "note": {"type": "string"}}
+    row = {"price": "BNI=", "at": BEFORE * 10**3, "data": "abcd", "note": "a"}
+    lines = [
+        message(1, row, fields, "envelope"),
+        message(2, row, {**fields, "more": {"type": "string"}}, "envelope"),
+        message(3, {**row, "price": "BNI", "at": 10**17}, fields, "envelope"),
+        message(4, row, None, "envelope"),
+        message(5, {**row, "price": 12.34}, fields, "envelope"),
+    ]
+    (tmp_path / "shop" / "item" / "0.json").write_text("\n".join(lines), "utf-8")
+    [answer] = ask_both(spark, [Feed(table, ["0.json"])])
+    assert not answer.left
+    assert not answer.differences()
+    prices = [row["price"] for row in answer.spark.values()]
+    assert sorted(price for price in prices if price is not None) == [Decimal("0.1234"), *[Decimal("12.34")] * 3]
