@@ -26,7 +26,7 @@ from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.landed.footers import Footer
 from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.reading import Numbered, file_frame
-from lakeward.adapters.messages.decoded import OTHER_TABLE, TOMBSTONE
+from lakeward.adapters.messages.decoded import MESSAGE_FLAGS, OTHER_TABLE
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import LOG
 from lakeward.adapters.spark.names import text
@@ -65,7 +65,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
         rows = with_mapping(rows, table.options, table.dimension)
         if flags_near_words(table):
             rows = rows.selectExpr("*", near_word([*table.reading.operations]))
-    also = tuple(name for name in (STRANGE, OTHER_TABLE, TOMBSTONE, LOG, *FIELD_FLAGS) if name in rows.columns)
+    also = tuple(name for name in (STRANGE, OTHER_TABLE, *MESSAGE_FLAGS, LOG, *FIELD_FLAGS) if name in rows.columns)
     events = to_events(rows, places, table.reading, also)
     if table.dates_snapshots:
         zone = text(table.options.source_zone)

@@ -11,8 +11,8 @@ from lakeward.adapters.files.local_messages import Message
 from lakeward.adapters.files.local_places import no_place
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_values import reader_of
-from lakeward.adapters.messages.decoded import LONGEST_NAME, OTHER_TABLE, PLAIN
-from lakeward.adapters.messages.dms import OPERATIONS, DmsMessages
+from lakeward.adapters.messages.decoded import LONGEST_NAME, OTHER_TABLE, PLAIN, ROWS_GONE
+from lakeward.adapters.messages.dms import GONE, OPERATIONS, DmsMessages
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Type
 
@@ -56,7 +56,7 @@ class LocalDms:
             broken=_broken(message, is_row, lacks=data is None or meta is None),
             is_blank=is_of_other or message.is_bare or not is_row,
             strange=strange_names(data, columns.places.keys(), self.decoder.before_prefix),
-            beside={OTHER_TABLE: other},
+            beside={OTHER_TABLE: other, ROWS_GONE: not is_row and said in GONE and not is_of_other},
         )
 
     def _was(self, said: str | None, data: Object | None, before: Object | None, columns: Columns) -> list[Any]:

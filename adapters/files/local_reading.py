@@ -30,7 +30,7 @@ from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
 from lakeward.adapters.messages.connect import Version
 from lakeward.adapters.messages.debezium import Debezium
-from lakeward.adapters.messages.decoded import OTHER_TABLE, PLAIN, TOMBSTONE
+from lakeward.adapters.messages.decoded import OTHER_TABLE, PLAIN, ROWS_GONE, TOMBSTONE
 from lakeward.adapters.messages.dms import DmsMessages
 from lakeward.adapters.messages.wire import Wire, Writing
 from lakeward.adapters.spark.local_casts import SparkNeeded
@@ -124,7 +124,7 @@ def read_rows(table: TableFiles, lines: Sequence[Line], versions: Mapping[str, V
     if table.options.format == "debezium" and isinstance(decoder, Debezium):
         return LocalMessages(table, lines, decoder).rows(table, versions)
     if table.options.format == "dms-json" and isinstance(decoder, DmsMessages):
-        dms, rows = LocalDms(decoder, table.dimension.source), Rows(table.reading)
+        dms, rows = LocalDms(decoder, table.dimension.source), Rows(table.reading, (OTHER_TABLE, ROWS_GONE))
         cells = rows.cells(table.reading.written)
         for line in lines:
             rows.add(dms.row_of(message_of(line, documents, is_record=is_record), columns), cells)

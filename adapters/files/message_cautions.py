@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.messages.decoded import TOMBSTONE
+from lakeward.adapters.messages.decoded import ROWS_GONE, TOMBSTONE
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, NO_PLACE, Group, has_order
 from lakeward.core.events import Operation
@@ -35,6 +35,13 @@ _NO_DELETE: Final = (
     "Tombstones are skipped, and no message says that its row is deleted. ExtractNewRecordState makes tombstones "
     "of deletes by default: these are lost unless it has `delete.tombstone.handling.mode = rewrite`. Or read "
     'tombstones as deletes (`tombstones = "delete"`).'
+)
+
+_ROWS_GONE: Final = (
+    "Control messages say that the source table was truncated or dropped. They are skipped, and the rows of before "
+    "stay. If these are gone at the source: `lakeward truncate {table} --at FILE`, with the first file of changes "
+    "behind the message, or `--at now` where there is none. A task that drops its target tables sends one, too, "
+    "before each full load; before the first one there is nothing to do."
 )
 
 
@@ -73,3 +80,9 @@ def count_lost_deletes(table: TableFiles, found: Sequence[Group]) -> Mapping[str
         return {}
     rows = sum(group.rows for group in found if TOMBSTONE in group.flags)
     return {_NO_DELETE: rows} if rows else {}
+
+
+def count_rows_gone(table: TableFiles, found: Sequence[Group]) -> Mapping[str, int]:
+    """Return how many messages say that the table was truncated or dropped, by what a person should know of it."""
+    rows = sum(group.rows for group in found if ROWS_GONE in group.flags)
+    return {_ROWS_GONE.format(table=table.dimension.name): rows} if rows else {}

@@ -65,7 +65,7 @@ def _decoded(
     own = strange(decoder.row, table.dimension.schema.names, decoder.prefix)
     found: Decoded = decoder.decoded(reading)
     found = found if broken is None else replace(found, broken=broken)
-    also = [decoder.tombstone()] if isinstance(decoder, Debezium) else []
+    also = [decoder.tombstone() if isinstance(decoder, Debezium) else decoder.rows_gone()]
     return to_rows(opened, reading, found, written, own, OTHER_TABLE, *also)
 
 

@@ -15,7 +15,12 @@ from lakeward.adapters.files.fields import FIELD_FLAGS, count_near_words, count_
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, with_schema
-from lakeward.adapters.files.message_cautions import NO_TIME, count_lost_deletes, count_missing_order
+from lakeward.adapters.files.message_cautions import (
+    NO_TIME,
+    count_lost_deletes,
+    count_missing_order,
+    count_rows_gone,
+)
 from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns
@@ -31,7 +36,7 @@ from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.local_files import read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
-from lakeward.adapters.messages.decoded import OTHER_TABLE, TOMBSTONE
+from lakeward.adapters.messages.decoded import MESSAGE_FLAGS, OTHER_TABLE
 from lakeward.adapters.spark.events import LOG, NO_PLACE, SKIPPED, Group, facts
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
 from lakeward.adapters.spark.local_frame import Frame
@@ -50,6 +55,9 @@ from lakeward.core.remaking import Remaking
 from lakeward.plugins.registry import clock
 
 _DAY: Final = 24 * 3600 * 1_000_000
+
+_BESIDE: Final = (STRANGE, ODD, OTHER_TABLE, HAS_OTHER, *MESSAGE_FLAGS, LOG, NO_PLACE, NO_TIME, *FIELD_FLAGS)
+"""Columns of a frame that tell the source what it should know of a batch, and are no part of its events."""
 
 
 @dataclass(slots=True)
@@ -147,7 +155,9 @@ class FilesSource:
             refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
             others = self._others(table, frame, found)
             batch = to_batch(
-                frame.drop(STRANGE, ODD, OTHER_TABLE, HAS_OTHER, TOMBSTONE, LOG, NO_PLACE, NO_TIME, *FIELD_FLAGS),
+                frame.drop(
+                    STRANGE, ODD, OTHER_TABLE, HAS_OTHER, *MESSAGE_FLAGS, LOG, NO_PLACE, NO_TIME, *FIELD_FLAGS
+                ),
                 table.dimension,
                 found,
                 epoch=epoch,
@@ -309,7 +319,7 @@ def _cautions(
     """Return what a person should know of rows of a batch, with their number; `dimension` is as declared."""
     counted = {**count_missing_order(found), **count_undated(table.told_fields, found), **count_near_words(found)}
     if table.options.is_messages:
-        return {**counted, **count_lost_deletes(table, found)}
+        return {**counted, **count_lost_deletes(table, found), **count_rows_gone(table, found)}
     paths = {item.object.name: item.rows for item in read.objects}
     return {**counted, **folders_of_no_column(dimension.schema, read.schema, paths)}
 

@@ -70,6 +70,12 @@ OTHER_TABLE: Final = "_lakeward_other_table"
 TOMBSTONE: Final = "_lakeward_tombstone"
 """Flags a message without a value; an empty line is no message."""
 
+ROWS_GONE: Final = "_lakeward_rows_gone"
+"""Flags a message of the table which says that it was truncated or dropped, and which is skipped."""
+
+MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE)
+"""Columns that say yes or no of a message."""
+
 LONGEST_NAME: Final = 200
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.messages.decoded import OF_OTHER, Decoded, bare, other_table
+from lakeward.adapters.messages.decoded import OF_OTHER, ROWS_GONE, Decoded, bare, other_table
 from lakeward.adapters.messages.message import BODY, cell, has, parsed, why_broken
 from lakeward.adapters.messages.order import no_place
 from lakeward.adapters.spark.casts import TextFormat, to_type
@@ -23,6 +23,9 @@ from lakeward.core.schema import Type
 
 OPERATIONS: Final = {"load": "read", "insert": "insert", "update": "update", "delete": "delete"}
 """What the words of `metadata.operation` mean for a row."""
+
+GONE: Final = ("truncate-table", "drop-table")
+"""What `metadata.operation` of a control message says where all rows of a table are gone."""
 
 _ROOT, _DATA = "_lakeward_root", "_lakeward_data"
 _META, _BEFORE, _PARSED = "_lakeward_metadata", "_lakeward_before", "_lakeward_parsed"
@@ -79,6 +82,11 @@ class DmsMessages:
             broken=self._broken(),
             blank=self._blank(),
         )
+
+    def rows_gone(self) -> str:
+        """Return whether a message that was `opened` is one of `ROWS_GONE`, as SQL with its name."""
+        is_gone = f"{cell(_META, 'operation')} IN ({', '.join(map(text, GONE))})"
+        return f"coalesce(NOT {_IS_ROW} AND {is_gone} AND NOT {OF_OTHER}, false) AS {ROWS_GONE}"
 
     def _blank(self) -> str:
         is_none = f"{BODY} IS NULL OR {bare(BODY)} IN ('', 'null') OR NOT ({_IS_ROW})"

@@ -30,7 +30,7 @@ from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
-from lakeward.adapters.messages.decoded import OTHER_TABLE
+from lakeward.adapters.messages.decoded import OTHER_TABLE, ROWS_GONE
 from lakeward.adapters.spark import local_rows, names
 from lakeward.adapters.spark.inline import as_json
 from lakeward.adapters.spark.local_casts import SparkNeeded
@@ -178,6 +178,28 @@ def test_messages_are_read_without_spark(tmp_path: Path, types: str) -> None:
     assert batch.facts.others == OtherTables(3, (("shop.b", 2), ("shop.z", 1)))
     assert list(batch.facts.cautions.values()) == [1, 2]  # one has no place, and two have no time
     assert not {name for name in batch.frame.columns if name in (STRANGE, OTHER_TABLE, ODD, HAS_OTHER, NO_PLACE)}
+
+
+def test_control_messages_of_gone_rows_are_counted(tmp_path: Path) -> None:
+    """Those of other tables are not, nor what says nothing of rows; none becomes a row."""
+
+    def control(word: str, table: str = "item", kind: str = "control") -> str:
+        said = {"operation": word, "record-type": kind, "schema-name": "shop", "table-name": table}
+        return json.dumps({"control": {}, "metadata": said})
+
+    row = json.dumps({"data": {"id": 1}, "metadata": {"operation": "insert", "record-type": "data"}})
+    lines = [
+        *(control("truncate-table"), row, control("drop-table"), control("create-table"), control("add-column")),
+        *(control("drop-table", "other"), control("drop-table", kind="data")),
+    ]
+    batch = batch_of(tmp_path, {"format": "dms-json"}, {"id": "int"}, "\n".join(lines))
+    assert isinstance(batch.frame, LocalFrame)
+    assert ROWS_GONE not in batch.frame.columns
+    reasons = batch.frame.rows.column(names.REASON).to_pylist()
+    assert reasons == ["skipped", None, *["skipped"] * 4, "unreadable"]
+    [(words, rows)] = batch.facts.cautions.items()
+    assert rows == 2
+    assert "`lakeward truncate shop.item --at FILE`" in words
 
 
 def test_files_of_other_tables_alone_are_told_without_spark(tmp_path: Path) -> None:
