@@ -97,7 +97,7 @@ class BatchFacts:
     `warnings` are how many rows break a quality rule that only warns, by what the rule is called; `cautions` are
     how many of its rows a person should know something of, by what that is in words.
     `remaking` says how rules make columns of the row that stands. `others` are the messages among the
-    `skipped` rows that name other tables.
+    `skipped` rows that name other tables, `databases` how many rows of the table name each database.
     """
 
     schema: Schema
@@ -119,6 +119,7 @@ class BatchFacts:
     cautions: Mapping[str, int] = field(default_factory=dict)
     remaking: Remaking = field(default_factory=Remaking)
     others: OtherTables | None = None
+    databases: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ahead(self) -> Ahead | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
+from lakeward.core.databases import DATABASE_ALARM, add_databases, refuse_other_databases
 from lakeward.core.dimension import Dimension
 from lakeward.core.direct_load import load_writer
 from lakeward.core.errors import AlarmRaised, ConservationError, MendError
@@ -54,7 +55,8 @@ def prepare_seen(
         return Idle.LOADING if taken.awaited is not None and taken.awaited.is_told else Idle.NOTHING
     epoch = standing.progress.epoch if taken.load is None else taken.load
     columns = None if standing.schema is None else as_it_stands(job, standing).schema
-    restarts = LogRestart.all_of(seen.recalled.acked(epoch).get(LOG_ALARM, ()))
+    acked = seen.recalled.acked(epoch)
+    restarts = LogRestart.all_of(acked.get(LOG_ALARM, ()))
     reached = _reached(seen, epoch)
     writer = load_writer(job, seen, epoch) if may_write else None
     taken = replace(taken, columns=columns, restarts=restarts, reached=reached, load_writer=writer)
@@ -62,6 +64,9 @@ def prepare_seen(
         batch = job.source.read(job.dimension, taken, epoch)
     try:
         refuse_half_load(str(job.dimension.name), batch.facts, seen.past)
+        known = standing.progress.databases if standing.progress.epoch == epoch else None
+        passed = acked.get(DATABASE_ALARM, ())
+        refuse_other_databases(job.dimension.name, batch.facts.databases, known or (), passed)
         refuse_log_restart(job.dimension, batch.facts, reached, restarts)
     except AlarmRaised:
         batch.close()
@@ -289,6 +294,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
         others=add_others(None if planned.replaces else before.others, facts.others),
+        databases=add_databases(None if planned.replaces else before.databases, facts.databases),
     )
 
 

@@ -14,7 +14,7 @@ from lakeward.core.events import Mark, Position, Sequences
 from lakeward.core.other_tables import OtherTables
 from lakeward.core.twins import Twin
 
-_OF_FEW: Final = frozenset({"match", "current", "history", "numbered", "joined", "logs", "others"})
+_OF_FEW: Final = frozenset({"match", "current", "history", "numbered", "joined", "logs", "others", "databases"})
 
 _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "high_water": lambda parts: Position(*parts),
@@ -27,6 +27,7 @@ _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "key": tuple,
     "logs": tuple,
     "others": OtherTables.of,
+    "databases": tuple,
 }
 """How a field is read from JSON, where it is not as JSON has it."""
 
@@ -49,7 +50,8 @@ class Progress:
     given (None: versions have none). In a joined table `joined` says how far it has passed its sources, as
     `core.joined.plan` writes it (None: it is none). `logs` names the logs of the source that its changes came from,
     where messages do, as `core.log_restart.LogName` writes them. `others` are the messages of other
-    tables in the objects of all batches of the epoch (None: there are none).
+    tables in the objects of all batches of the epoch (None: there are none). `databases` are those that the rows of
+    these batches name (None: they name none).
     """
 
     batch: int = 0
@@ -74,6 +76,7 @@ class Progress:
     digest: str | None = None
     logs: tuple[str, ...] | None = None
     others: OtherTables | None = None
+    databases: tuple[str, ...] | None = None
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
 

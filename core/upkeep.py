@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final, TypeVar
 
 from lakeward.core.alarms import alarms
+from lakeward.core.databases import DATABASE_ALARM
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.job import Job, Prepared
 from lakeward.core.log_restart import LOG_ALARM
@@ -17,7 +18,7 @@ from lakeward.core.refused_files import REFUSED_ALARM
 
 F = TypeVar("F")
 
-_OF_ROWS: Final = ("LOAD-001", "LOAD-002", LOG_ALARM, REFUSED_ALARM)
+_OF_ROWS: Final = ("LOAD-001", "LOAD-002", LOG_ALARM, REFUSED_ALARM, DATABASE_ALARM)
 """Alarms that are found where the rows of a batch are read."""
 
 PASSABLE: Final = (

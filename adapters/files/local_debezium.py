@@ -36,6 +36,7 @@ class Opened:
     other: Object | None = None
     broken: str | None = None
     other_table: str | None = None
+    database: str | None = None
     is_tombstone: bool = False
     is_of_none: bool = False
     is_of_other: bool = False
@@ -83,6 +84,8 @@ class LocalDebezium:
                 found.other_table = f"{or_star(schema)}.{or_star(table)}"[:LONGEST_NAME]
         else:
             found.said = self._said(found, op)
+            if field("schema") is not None and self._has_row(found, op):
+                found.database = _database(field("db"))
         found.operation = found.said
         self._link(found)
         if not self.decoder.is_flat and op is None:
@@ -223,6 +226,15 @@ class LocalDebezium:
 
 def _first_object(*values: Any) -> Object | None:
     return next((value for value in values if value.__class__ is dict), None)
+
+
+def _database(name: str | None) -> str | None:
+    """Return the name of a database in small letters, None where there is none."""
+    if not name:
+        return None
+    if not name.isascii():
+        raise SparkNeeded("a message names a database in letters beyond ASCII")
+    return name[:LONGEST_NAME].lower()
 
 
 def or_star(name: str | None) -> str:

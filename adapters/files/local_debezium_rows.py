@@ -12,6 +12,7 @@ from lakeward.adapters.files.local_places import no_place, place_and_log
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_texts import number
 from lakeward.adapters.messages.decoded import OTHER_TABLE, TOMBSTONE
+from lakeward.adapters.spark.events import DATABASE
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
 _WORDS: Final = "the message is not a JSON object with a row"
@@ -52,7 +53,11 @@ class DebeziumRows:
             broken=broken,
             is_blank=self._is_blank(found),
             strange=strange_names(after, columns.places.keys(), self.local.decoder.prefix),
-            beside={OTHER_TABLE: found.other_table, TOMBSTONE: self._is_tombstone(found)},
+            beside={
+                OTHER_TABLE: found.other_table,
+                TOMBSTONE: self._is_tombstone(found),
+                DATABASE: found.database,
+            },
         )
 
     def _cells(self, found: Opened, unset: Sequence[str], columns: Columns) -> list[Any]:

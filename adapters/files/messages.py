@@ -65,8 +65,9 @@ def _decoded(
     own = strange(decoder.row, table.dimension.schema.names, decoder.prefix)
     found: Decoded = decoder.decoded(reading)
     found = found if broken is None else replace(found, broken=broken)
-    also = [decoder.tombstone() if isinstance(decoder, Debezium) else decoder.rows_gone()]
-    return to_rows(opened, reading, found, written, own, OTHER_TABLE, *also)
+    if isinstance(decoder, Debezium):
+        return to_rows(opened, reading, found, written, own, OTHER_TABLE, decoder.tombstone(), decoder.database())
+    return to_rows(opened, reading, found, written, own, OTHER_TABLE, decoder.rows_gone())
 
 
 def with_versions(table: TableFiles, files: Sequence[File], stands: Schema | None = None) -> Sequence[File]:

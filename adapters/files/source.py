@@ -37,7 +37,7 @@ from lakeward.adapters.landed.local_files import read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.messages.decoded import MESSAGE_FLAGS, OTHER_TABLE
-from lakeward.adapters.spark.events import LOG, NO_PLACE, SKIPPED, Group, facts
+from lakeward.adapters.spark.events import DATABASE, LOG, NO_PLACE, SKIPPED, Group, facts
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.rows import TORN
@@ -54,10 +54,13 @@ from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.plugins.registry import clock
 
-_DAY: Final = 24 * 3600 * 1_000_000
+_BESIDE: Final = (
+    *(STRANGE, ODD, OTHER_TABLE, HAS_OTHER, *MESSAGE_FLAGS, DATABASE),
+    *(LOG, NO_PLACE, NO_TIME, *FIELD_FLAGS),
+)
+"""Columns of a frame that nothing needs once it was surveyed."""
 
-_BESIDE: Final = (STRANGE, ODD, OTHER_TABLE, HAS_OTHER, *MESSAGE_FLAGS, LOG, NO_PLACE, NO_TIME, *FIELD_FLAGS)
-"""Columns of a frame that tell the source what it should know of a batch, and are no part of its events."""
+_DAY: Final = 24 * 3600 * 1_000_000
 
 
 @dataclass(slots=True)
@@ -155,9 +158,7 @@ class FilesSource:
             refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
             others = self._others(table, frame, found)
             batch = to_batch(
-                frame.drop(
-                    STRANGE, ODD, OTHER_TABLE, HAS_OTHER, *MESSAGE_FLAGS, LOG, NO_PLACE, NO_TIME, *FIELD_FLAGS
-                ),
+                frame.drop(*_BESIDE),
                 table.dimension,
                 found,
                 epoch=epoch,

@@ -54,6 +54,7 @@ class MemoryShaper:
             remaking=again,
             cautions=batch.facts.cautions,
             others=batch.facts.others,
+            databases=batch.facts.databases,
         )
         return Shaped(Batch(judged, facts, batch.close), tuple(_inputs(items, batch, form.schema)))
 

@@ -15,7 +15,15 @@ from typing import ClassVar, Final, Literal
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages import order
-from lakeward.adapters.messages.decoded import NULL, OF_OTHER, TOMBSTONE, Decoded, bare, other_table
+from lakeward.adapters.messages.decoded import (
+    LONGEST_NAME,
+    NULL,
+    OF_OTHER,
+    TOMBSTONE,
+    Decoded,
+    bare,
+    other_table,
+)
 from lakeward.adapters.messages.linking import LEFT, MOVED, Half, linked
 from lakeward.adapters.messages.message import (
     BODY,
@@ -31,6 +39,7 @@ from lakeward.adapters.messages.message import (
     why_broken,
 )
 from lakeward.adapters.messages.wire import number
+from lakeward.adapters.spark.events import DATABASE
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import NAME, VALUE, Telling
 from lakeward.core.dimension import TableName
@@ -145,6 +154,15 @@ class Debezium:
     def tombstone(self) -> str:
         """Return whether a message that was `opened` is a `TOMBSTONE` of the table, as SQL with its name."""
         return f"coalesce({_IS_TOMBSTONE} AND NOT {OF_OTHER} AND {bare(VALUE)} != '', false) AS {TOMBSTONE}"
+
+    def database(self) -> str:
+        """Return the `DATABASE` of a message that was `opened`, as SQL with its name.
+
+        Where nothing names a schema, the database stands for it, and is compared with that of the table.
+        """
+        is_own = f"NOT {OF_OTHER} AND {self._has_row()} AND {self._field('schema')} IS NOT NULL"
+        name = f"lower(left(nullif({self._field('db')}, ''), {LONGEST_NAME}))"
+        return f"CASE WHEN {is_own} THEN {name} END AS {DATABASE}"
 
     def decoded(self, telling: Telling) -> Decoded:
         """Return what stands where in messages that were `opened`.

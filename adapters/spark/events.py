@@ -89,7 +89,8 @@ _UNPLACED: Final = frozenset({SKIPPED, *(reason.value for reason in UNPLACED)})
 class Group:
     """The rows of one object that have operation, reason and flags in common: how many, and their bounds.
 
-    `time` and `earliest` are the greatest and the least source time, `log` names the source's log, where rows do.
+    `time` and `earliest` are the greatest and the least source time, `log` names the source's log and
+    `database` its database, where rows do.
     `key_bounds` has a pair for each key column whose type makes that cheap, else None. Of
     truncates it has each sequence and row.
     """
@@ -107,6 +108,7 @@ class Group:
     key_bounds: tuple[tuple[Any, Any] | None, ...]
     needs: frozenset[Capability] = frozenset()
     truncates: tuple[tuple[int, int], ...] = ()
+    database: str | None = None
 
     @property
     def has_place(self) -> bool:
@@ -137,20 +139,25 @@ def range_of(keys: DataFrame, dimension: Dimension) -> KeyRange:
 LOG: Final = "_lakeward_log"
 """What names the log of the source that the place of a row is in, where rows have it; NULL where nothing does."""
 
+DATABASE: Final = "_lakeward_database"
+"""The database that a row of the table names beside its schema, in small letters; NULL where it names none."""
 
-def survey(frame: DataFrame, dimension: Dimension, *flags: str, log: str = LOG) -> Sequence[Group]:
+NAMED: Final = (LOG, DATABASE)
+"""The columns of names, each of which parts the groups of a survey where rows have it."""
+
+
+def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Group]:
     """Return groups that have everything in them that `facts` makes of a frame, in one pass.
 
-    `flags` are columns that say yes or no of a row, `log` names the source's log, where it is there.
+    `flags` are columns that say yes or no of a row.
     """
     in_part = {need: name for need, name in IN_PART.items() if name in frame.columns}
     bounds = _key_bounds(dimension)
-    logs = [log] if log in frame.columns else []
-    alike = (names.OBJECT, names.OPERATION, names.REASON, *flags, *logs)
+    alike = (names.OBJECT, names.OPERATION, names.REASON, *flags, *(n for n in NAMED if n in frame.columns))
     rows = frame.groupBy(*alike).agg(*map(F.expr, _aggregates(in_part.values(), bounds))).collect()
     truncates = _truncates(frame) if any(map(is_truncate, rows)) else {}
     bounded = [bound is not None for bound in bounds]
-    return groups_of([row.asDict() for row in rows], flags, in_part, bounded, truncates, logs)
+    return groups_of([row.asDict() for row in rows], flags, in_part, bounded, truncates)
 
 
 def is_truncate(row: Any) -> bool:
@@ -164,12 +171,10 @@ def groups_of(
     in_part: Mapping[Capability, str],
     bounded: Sequence[bool],
     truncates: Mapping[int, tuple[tuple[int, int], ...]],
-    logs: Sequence[str],
 ) -> Sequence[Group]:
     """Return the groups of a survey, given as rows with the columns that `survey` finds.
 
-    `in_part` names the column that shows a need, `bounded` says which columns of the key have bounds, and `logs` is
-    the column of the source's log, if there is one.
+    `in_part` names the column that shows a need, `bounded` says which columns of the key have bounds.
     """
     return [
         Group(
@@ -182,13 +187,14 @@ def groups_of(
             greatest=(int(row[f"most{names.SEQUENCE}"]), row[f"most{names.ROW}"]),
             time=row["time"],
             earliest=row["earliest"],
-            log=row[logs[0]] if logs else None,
+            log=row.get(LOG),
             key_bounds=tuple(
                 (row[f"key_least_{index}"], row[f"key_most_{index}"]) if is_bounded else None
                 for index, is_bounded in enumerate(bounded)
             ),
             needs=frozenset(need for need, name in in_part.items() if row[name]),
             truncates=truncates[row[names.OBJECT]] if is_truncate(row) else (),
+            database=row.get(DATABASE),
         )
         for row in rows
     ]
@@ -329,6 +335,7 @@ def facts(
         truncates=tuple(
             Position(epoch, sequence, group.object, row) for group in events for sequence, row in group.truncates
         ),
+        databases=_totals((group.database, group.rows) for group in found),
     )
 
 

@@ -21,6 +21,7 @@ from lakeward.adapters.spark.events import (
     AHEAD,
     IN_PART,
     LOG,
+    NAMED,
     NO_PLACE,
     SKIPPED,
     Group,
@@ -38,12 +39,11 @@ from lakeward.core.log_steps import LogChange, LogName, LogReached, LogSteps, fi
 from lakeward.core.plan import tolerance_of
 
 
-def survey(frame: LocalFrame, dimension: Dimension, *flags: str, log: str = LOG) -> Sequence[Group]:
+def survey(frame: LocalFrame, dimension: Dimension, *flags: str) -> Sequence[Group]:
     """Return groups that have everything in them that `events.facts` makes of a frame."""
     rows = frame.rows
     in_part = {need: name for need, name in IN_PART.items() if name in frame.columns}
-    logs = [log] if log in frame.columns else []
-    alike = [names.OBJECT, names.OPERATION, names.REASON, *flags, *logs]
+    alike = [names.OBJECT, names.OPERATION, names.REASON, *flags, *(n for n in NAMED if n in frame.columns)]
     columns = {name: rows.column(name) for name in (*alike, names.TIME, names.SEQUENCE, names.ROW)}
     columns |= {name: rows.column(name).is_valid() for name in in_part.values()}
     keys = _bounded_keys(rows, dimension)
@@ -57,7 +57,7 @@ def survey(frame: LocalFrame, dimension: Dimension, *flags: str, log: str = LOG)
     listed = groups.to_pylist()
     truncates = _truncates(rows) if any(map(is_truncate, listed)) else {}
     bounded = [index in keys for index in range(len(dimension.key))]
-    return groups_of(listed, flags, in_part, bounded, truncates, logs)
+    return groups_of(listed, flags, in_part, bounded, truncates)
 
 
 def _called_in_survey(name: str, in_part: Collection[str]) -> str:

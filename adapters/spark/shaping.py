@@ -302,6 +302,7 @@ def _facts(
         loaded=batch.facts.loaded,
         needs=known.needs | batch.facts.needs,
         others=batch.facts.others,
+        databases=batch.facts.databases,
         warnings={name: rows for name, rows in warned.items() if rows},
         cautions=batch.facts.cautions,
     )

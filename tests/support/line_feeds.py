@@ -145,7 +145,7 @@ source = st.fixed_dictionaries(
         "ts_ns": st.sampled_from([1700000000123456789, -1, 999]),
         "txId": st.sampled_from([7, "8", None]),
         "schema": st.sampled_from(["shop", "SHOP", "other"]),
-        "db": st.just("shop"),
+        "db": st.sampled_from(["shop", "Crm", "", 7, None]),
         "table": st.sampled_from(["item", "Item", "other", "item"]),
     },
 ).map(json.dumps)

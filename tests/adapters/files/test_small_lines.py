@@ -202,6 +202,23 @@ def test_control_messages_of_gone_rows_are_counted(tmp_path: Path) -> None:
     assert "`lakeward truncate shop.item --at FILE`" in words
 
 
+@pytest.mark.parametrize("form", ["envelope", "flattened"])
+def test_databases_beside_a_schema_are_counted_without_spark(tmp_path: Path, form: str) -> None:
+    """In any case, of rows of the table alone; a database for which no schema stands is that of the name."""
+
+    def line(source: Mapping[str, str]) -> str:
+        if form == "envelope":
+            return json.dumps({"op": "c", "before": None, "after": {"id": 1}, "source": source})
+        return json.dumps({"id": 1, "__op": "c", **{f"__{name}": value for name, value in source.items()}})
+
+    named = [("crm1", "shop", "item"), ("CRM1", "Shop", "item"), ("crm2", "shop", "item"), ("crm3", "shop", "b")]
+    lines = [line({"db": db, "schema": schema, "table": table}) for db, schema, table in named]
+    lines += [line({"schema": "shop", "table": "item"}), line({"db": "shop", "table": "item"})]
+    batch = batch_of(tmp_path, {"format": "debezium", "form": form}, {"id": "int"}, "\n".join(lines))
+    assert isinstance(batch.frame, LocalFrame)
+    assert batch.facts.databases == {"crm1": 2, "crm2": 1}
+
+
 def test_files_of_other_tables_alone_are_told_without_spark(tmp_path: Path) -> None:
     """Where no message tells the columns of the table."""
     said = {"format": "debezium", "types": "schema"}

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import AHEAD, NO_PLACE, SKIPPED
+from lakeward.adapters.spark.events import AHEAD, DATABASE, NO_PLACE, SKIPPED
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, steps_back, survey, with_ahead
 from lakeward.adapters.spark.line import to_arrow
 from lakeward.adapters.spark.local_frame import LocalFrame, in_spark
@@ -82,6 +82,7 @@ def rows_of(random: Random, objects: int, sequence: pa.DataType) -> pa.Table:
             put(FLAG, random.choice([True, False, None]))
             put(NO_PLACE, random.choice([False, False, None, True]))
             put(LOG, random.choice(logs))
+            put(DATABASE, random.choice([None, "crm", "crm2"]))
     whole = dict.fromkeys((names.OBJECT, names.ROW, names.TIME), pa.int64()) | {names.SEQUENCE: sequence}
     types = {name: of[1] for name, of in KEY.items()} | whole
     types |= {

@@ -1,0 +1,45 @@
+"""The databases that the messages of a table name: rows of two databases with one key would become one row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import AlarmRaised
+
+DATABASE_ALARM: Final = "SOURCE-001"
+"""The alarm of messages of several databases in one table."""
+
+_MOST_SHOWN: Final = 5
+
+
+def refuse_other_databases(
+    table: TableName, found: Mapping[str, int], known: Collection[str], acked: Collection[str]
+) -> None:
+    """Raise AlarmRaised where the rows of a table come from more than one database.
+
+    `found` are the databases that messages of a batch name, with the number of messages, `known` those of earlier
+    batches, and `acked` those that an operator let pass.
+    """
+    new = sorted(found.keys() - {*known, *acked})
+    if not new or len({*known, *found}) < 2:
+        return
+    named = ", ".join(f"{name} ({found[name]:,})" for name in sorted(found)[:_MOST_SHOWN])
+    more = " …" if len(found) > _MOST_SHOWN else ""
+    before = f", and earlier ones of {', '.join(sorted(known)[:_MOST_SHOWN])}" if known else ""
+    raise AlarmRaised(
+        "SOURCE-001",
+        f"{table}: its messages are of more than one database",
+        found=f"messages of {named}{more}{before}",
+        todo="Nothing of this batch was applied; other tables go on. Rows of two databases with one key would "
+        "become one row. Let the files of each database lie in a folder of their own, and a pipeline of its own "
+        "read them. If both are one table, as where a database was renamed: "
+        f"`lakeward ack {table} {DATABASE_ALARM}`.",
+        about=new,
+    )
+
+
+def add_databases(known: Collection[str] | None, found: Collection[str]) -> tuple[str, ...] | None:
+    """Return the databases of a table once a batch is committed, None where there are none."""
+    return tuple(sorted({*(known or ()), *found})) or None
