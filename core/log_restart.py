@@ -18,6 +18,9 @@ LOG_ALARM: Final = "SEQUENCE-002"
 """The alarm of a log that starts over."""
 
 _LOWER: Final = "is newer by its time than all before it, and its place in the log is lower"
+_READ: Final = (
+    "is of an initial snapshot that is newer by its time than all before it, and its place in the log is lower"
+)
 _STALE: Final = f"{_LOWER}, and changes are stale"
 _NO_PLACE: Final = "tells no place in the log, and what came before it does"
 
@@ -130,6 +133,8 @@ def _found(item: ObjectSpans, row: int, why: str, reached: LogReached) -> FoundR
 
 def _why(step: LogStep, before: LogReached) -> str:
     """Say what shows that a row is of another log than those before its object."""
+    if step.is_read:
+        return _READ
     if not step.has_place:
         return _NO_PLACE
     if before.is_other_server(step.log):

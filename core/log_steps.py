@@ -51,7 +51,8 @@ class LogName(NamedTuple):
 class LogSpan(NamedTuple):
     """The changes that one object has of one log, or, with `of_reads`, its rows of snapshots.
 
-    Only the name of the log counts for rows of snapshots: their places may lie anywhere in it.
+    Only the name of the log counts for rows of snapshots: their places may lie anywhere in it. Those of an
+    initial snapshot (`is_initial`) have the place at which it began: none that is lower than earlier changes.
 
     `row` is that of the first, `least` and `greatest` are their places, `earliest` and `latest` their times in
     microseconds since 1970 (None: unknown). Changes that tell no place are a span of their own, without
@@ -66,14 +67,19 @@ class LogSpan(NamedTuple):
     latest: int | None
     of_reads: bool = False
     has_places: bool = True
+    is_initial: bool = False
 
 
 class LogStep(NamedTuple):
-    """A row that steps back in the log of its source: of which log it is, and whether it tells a place."""
+    """A row that steps back in the log of its source: of which log it is, and whether it tells a place.
+
+    `is_read` says that it is a row of an initial snapshot.
+    """
 
     row: int
     log: LogName = LogName()
     has_place: bool = True
+    is_read: bool = False
 
 
 class LogSteps(NamedTuple):
@@ -90,23 +96,27 @@ class LogSteps(NamedTuple):
 
 
 class LogReached(NamedTuple):
-    """How far a table has come: least and greatest place, greatest time, and the logs that it has seen."""
+    """How far a table has come: least and greatest place, greatest time, and the logs that it has seen.
+
+    `read_time` is the greatest time of rows of snapshots in the batch.
+    """
 
     lowest: int | None = None
     highest: int | None = None
     time: int | None = None
     logs: frozenset[LogName] = frozenset()
+    read_time: int | None = None
 
     def after(self, span: LogSpan) -> LogReached:
         """Return how far a table is once it has these changes."""
         logs = self.logs | {span.log} if span.log.is_told else self.logs
         if span.of_reads:
-            return self._replace(logs=logs)
+            return self._replace(logs=logs, read_time=_greatest(span.latest, self.read_time))
         least = span.least if span.has_places else 0
         lowest = [place for place in (least, self.lowest) if place]
         highest = [place for place in (span.greatest, self.highest) if place]
-        times = [time for time in (span.latest, self.time) if time is not None]
-        return LogReached(min(lowest, default=None), max(highest, default=None), max(times, default=None), logs)
+        time = _greatest(span.latest, self.time)
+        return LogReached(min(lowest, default=None), max(highest, default=None), time, logs, self.read_time)
 
     def is_other_server(self, log: LogName) -> bool:
         """Whether a log is of a server that is not among those seen, where both are told."""
@@ -121,6 +131,18 @@ class LogReached(NamedTuple):
         """Whether a time is later than all that were seen, by more than times of one log may cross."""
         return time is not None and self.time is not None and time - self.time >= LEAST_GAP
 
+    def is_of_new_log(self, read: LogChange) -> bool:
+        """Whether a row of an initial snapshot can only be of a log that starts over.
+
+        It is newer than all changes and snapshot rows before it, and its place lies between those of changes. Below
+        all of them lies the initial snapshot of the same log, of which one partition may come behind changes of
+        another.
+        """
+        if not (read.is_initial and read.has_place) or self.lowest is None or self.highest is None:
+            return False
+        newest = self._replace(time=_greatest(self.time, self.read_time))
+        return self.lowest < read.place < self.highest and self.is_newer(read.time) and newest.is_newer(read.time)
+
 
 class LogChange(NamedTuple):
     """One change as it is compared with others: `time` is None where it is not told, or not believed.
@@ -134,13 +156,19 @@ class LogChange(NamedTuple):
     log: LogName = LogName()
     is_read: bool = False
     has_place: bool = True
+    is_initial: bool = False
+
+
+def _greatest(*times: int | None) -> int | None:
+    return max((time for time in times if time is not None), default=None)
 
 
 def spans_of(changes: Iterable[LogChange]) -> tuple[LogSpan, ...]:
     """Return the spans of the changes of one object: what sources that read with an engine find in SQL."""
-    groups: dict[tuple[LogName, bool, bool], list[LogChange]] = {}
+    groups: dict[tuple[LogName, bool, bool, bool], list[LogChange]] = {}
     for change in changes:
-        groups.setdefault((change.log, change.is_read, change.has_place), []).append(change)
+        kind = (change.log, change.is_read, change.has_place, change.is_initial)
+        groups.setdefault(kind, []).append(change)
     return tuple(_span(alike) for alike in groups.values())
 
 
@@ -155,11 +183,12 @@ def _span(changes: Sequence[LogChange]) -> LogSpan:
         latest=max(times, default=None),
         of_reads=changes[0].is_read,
         has_places=changes[0].has_place,
+        is_initial=changes[0].is_initial,
     )
 
 
 def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReached) -> LogSteps:
-    """Compare the changes of an object row by row; rows of snapshots are left out.
+    """Compare the rows of an object one by one; of snapshots only rows of an initial one may step back.
 
     `before` is how far the table is before the object, `table` before its batch. A row steps back for sure if it is
     newer than all before it and below the highest place before it; where transactions overlap, below the lowest.
@@ -167,7 +196,12 @@ def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReach
     whatever its time.
     """
     reached, sure, likely, newer = before, None, None, 0
-    for change in sorted(change for change in changes if not change.is_read):
+    for change in sorted(changes):
+        if change.is_read:
+            if sure is None and reached.is_of_new_log(change):
+                sure = LogStep(change.row, change.log, is_read=True)
+            reached = reached.after(_span([change]))
+            continue
         is_newer, log = reached.is_newer(change.time), change.log
         overlaps = log.overlap and change.has_place
         is_other = not change.has_place or before.is_other_server(log)

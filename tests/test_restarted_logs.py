@@ -117,6 +117,34 @@ RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] = {
             [("u", 1, "b", HOUR, mysql("other.000001", 4)), ("d", 2, None, HOUR, mysql("other.000001", 90))],
         ),
     ),
+    "new_snapshot": (
+        "24h",
+        (
+            [
+                ("c", 1, "old", 0, postgres(100)),
+                ("c", 2, "a", 0, postgres(101)),
+                ("u", 1, "a", 1000, postgres(900_000)),
+            ],
+            [
+                ("r", 1, "b", HOUR, {**postgres(5000), "snapshot": "last"}),
+                ("d", 2, None, HOUR + 5000, postgres(5100)),
+            ],
+        ),
+    ),
+    "new_snapshot_of_binlog": (
+        "ordered",
+        (
+            [
+                ("c", 1, "old", 0, mysql("bin.000001", 4)),
+                ("c", 2, "a", 0, mysql("bin.000001", 90)),
+                ("u", 1, "a", 1000, mysql("bin.000400", 4)),
+            ],
+            [
+                ("r", 1, "b", HOUR, {**mysql("bin.000200", 4, 0), "snapshot": "true"}),
+                ("d", 2, None, HOUR + 5000, mysql("bin.000200", 90)),
+            ],
+        ),
+    ),
     "other_server": (
         "24h",
         (
@@ -143,6 +171,13 @@ NO_RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] 
                 ("u", 1, "b", 2 * HOUR, postgres(950)),
                 ("r", 3, "b", 3 * HOUR, {**postgres(700), "snapshot": "true"}),
             ],
+        ),
+    ),
+    "incremental_between": (
+        "24h",
+        (
+            [("c", 1, "a", 0, postgres(100)), ("u", 1, "b", 1000, postgres(900))],
+            [("r", 1, "late", HOUR, {**postgres(500), "snapshot": "incremental"})],
         ),
     ),
     "delivered_again": (

@@ -23,7 +23,7 @@ from lakeward.adapters.landed.unread import not_read
 from lakeward.adapters.messages.decoded import MESSAGE_FLAGS
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.errors import FAILURES, full_text, unreachable
-from lakeward.adapters.spark.events import AHEAD, NO_PLACE, SKIPPED, Group, by_object
+from lakeward.adapters.spark.events import AHEAD, INITIAL, NO_PLACE, SKIPPED, Group, by_object
 from lakeward.adapters.spark.frame_facts import survey
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame, in_spark
 from lakeward.adapters.spark.names import column
@@ -45,7 +45,8 @@ _MOST_STRANGE: Final = 100
 def surveyed(frame: Frame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
     """Return the survey of a frame; raises SourceError, with its name, for a file that cannot be read."""
     try:
-        flags = [name for name in (NO_PLACE, NO_TIME, *MESSAGE_FLAGS, *FIELD_FLAGS) if name in frame.columns]
+        every = (NO_PLACE, NO_TIME, *MESSAGE_FLAGS, INITIAL, *FIELD_FLAGS)
+        flags = [name for name in every if name in frame.columns]
         return survey(frame, dimension, TORN, MALFORMED, AHEAD, ODD, HAS_OTHER, *flags)
     except FAILURES as error:
         if (gone := unreachable(str(dimension.name), error)) is not None:

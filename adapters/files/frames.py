@@ -28,7 +28,7 @@ from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.reading import Numbered, file_frame
 from lakeward.adapters.messages.decoded import MESSAGE_FLAGS, OTHER_TABLE
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import DATABASE, LOG
+from lakeward.adapters.spark.events import DATABASE, INITIAL, LOG
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import to_events
 
@@ -65,7 +65,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
         rows = with_mapping(rows, table.options, table.dimension)
         if flags_near_words(table):
             rows = rows.selectExpr("*", near_word([*table.reading.operations]))
-    beside = (STRANGE, OTHER_TABLE, *MESSAGE_FLAGS, DATABASE, LOG, *FIELD_FLAGS)
+    beside = (STRANGE, OTHER_TABLE, *MESSAGE_FLAGS, DATABASE, INITIAL, LOG, *FIELD_FLAGS)
     also = tuple(name for name in beside if name in rows.columns)
     events = to_events(rows, places, table.reading, also)
     if table.dates_snapshots:

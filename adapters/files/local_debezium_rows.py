@@ -11,8 +11,9 @@ from lakeward.adapters.files.local_debezium import NUMBER, LocalDebezium, Opened
 from lakeward.adapters.files.local_places import no_place, place_and_log
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_texts import number
+from lakeward.adapters.messages.debezium import INITIAL_SNAPSHOT
 from lakeward.adapters.messages.decoded import OTHER_TABLE, TOMBSTONE
-from lakeward.adapters.spark.events import DATABASE
+from lakeward.adapters.spark.events import DATABASE, INITIAL
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
 _WORDS: Final = "the message is not a JSON object with a row"
@@ -57,6 +58,7 @@ class DebeziumRows:
                 OTHER_TABLE: found.other_table,
                 TOMBSTONE: self._is_tombstone(found),
                 DATABASE: found.database,
+                INITIAL: is_read and field("snapshot") in INITIAL_SNAPSHOT,
             },
         )
 

@@ -33,7 +33,7 @@ from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import OTHER_TABLE, PLAIN, ROWS_GONE, TOMBSTONE
 from lakeward.adapters.messages.dms import DmsMessages
 from lakeward.adapters.messages.wire import Wire, Writing
-from lakeward.adapters.spark.events import DATABASE
+from lakeward.adapters.spark.events import DATABASE, INITIAL
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
 from lakeward.core.numerals import format_count
@@ -194,7 +194,7 @@ class LocalMessages:
 
     def rows(self, table: TableFiles, versions: Mapping[str, Version]) -> RowLists:
         """Return the messages as rows, each read as the schema beside it says."""
-        rows = Rows(table.reading, (OTHER_TABLE, TOMBSTONE, DATABASE))
+        rows = Rows(table.reading, (OTHER_TABLE, TOMBSTONE, DATABASE, INITIAL))
         columns, made = Columns.of(table.dimension), DebeziumRows(self._local)
         by_schema = table.options.types == "schema"
         plain = _Way.of(rows, table, table.reading.written, NO_SCHEMA if by_schema else None)

@@ -18,6 +18,7 @@ from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.messages.connect import Described, Version, columns_of
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, Decoded, to_rows
+from lakeward.adapters.messages.dms import DmsMessages
 from lakeward.adapters.messages.message import BODY
 from lakeward.adapters.messages.wire import Writing
 from lakeward.adapters.spark.names import text
@@ -65,9 +66,13 @@ def _decoded(
     own = strange(decoder.row, table.dimension.schema.names, decoder.prefix)
     found: Decoded = decoder.decoded(reading)
     found = found if broken is None else replace(found, broken=broken)
-    if isinstance(decoder, Debezium):
-        return to_rows(opened, reading, found, written, own, OTHER_TABLE, decoder.tombstone(), decoder.database())
-    return to_rows(opened, reading, found, written, own, OTHER_TABLE, decoder.rows_gone())
+    also = [decoder.rows_gone()] if isinstance(decoder, DmsMessages) else _of_debezium(decoder)
+    return to_rows(opened, reading, found, written, own, OTHER_TABLE, *also)
+
+
+def _of_debezium(decoder: Debezium) -> Sequence[str]:
+    """Return what messages of Debezium tell beside their rows, as SQL with the names of the columns."""
+    return decoder.tombstone(), decoder.database(), decoder.initial()
 
 
 def with_versions(table: TableFiles, files: Sequence[File], stands: Schema | None = None) -> Sequence[File]:

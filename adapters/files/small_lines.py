@@ -30,7 +30,7 @@ from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import MESSAGE_FLAGS, OTHER_TABLE
 from lakeward.adapters.spark import local_rows, names
-from lakeward.adapters.spark.events import DATABASE, LOG, NO_PLACE
+from lakeward.adapters.spark.events import DATABASE, INITIAL, LOG, NO_PLACE
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.local_rows import FilePlace, to_events
 from lakeward.adapters.spark.rows import ARRIVAL_BITS, NAME
@@ -39,7 +39,7 @@ from lakeward.core.numerals import format_count
 from lakeward.core.other_tables import OtherTables
 from lakeward.core.schema import Schema
 
-_ALSO: Final = (STRANGE, OTHER_TABLE, *MESSAGE_FLAGS, DATABASE, LOG, *FIELD_FLAGS)
+_ALSO: Final = (STRANGE, OTHER_TABLE, *MESSAGE_FLAGS, DATABASE, INITIAL, LOG, *FIELD_FLAGS)
 
 
 @dataclass(slots=True)

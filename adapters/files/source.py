@@ -37,7 +37,7 @@ from lakeward.adapters.landed.local_files import read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.messages.decoded import MESSAGE_FLAGS, OTHER_TABLE
-from lakeward.adapters.spark.events import DATABASE, LOG, NO_PLACE, SKIPPED, Group, facts
+from lakeward.adapters.spark.events import DATABASE, INITIAL, LOG, NO_PLACE, SKIPPED, Group, facts
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.rows import TORN
@@ -55,7 +55,7 @@ from lakeward.core.remaking import Remaking
 from lakeward.plugins.registry import clock
 
 _BESIDE: Final = (
-    *(STRANGE, ODD, OTHER_TABLE, HAS_OTHER, *MESSAGE_FLAGS, DATABASE),
+    *(STRANGE, ODD, OTHER_TABLE, HAS_OTHER, *MESSAGE_FLAGS, DATABASE, INITIAL),
     *(LOG, NO_PLACE, NO_TIME, *FIELD_FLAGS),
 )
 """Columns of a frame that nothing needs once it was surveyed."""

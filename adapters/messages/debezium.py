@@ -39,7 +39,7 @@ from lakeward.adapters.messages.message import (
     why_broken,
 )
 from lakeward.adapters.messages.wire import number
-from lakeward.adapters.spark.events import DATABASE
+from lakeward.adapters.spark.events import DATABASE, INITIAL
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import NAME, VALUE, Telling
 from lakeward.core.dimension import TableName
@@ -47,6 +47,11 @@ from lakeward.core.schema import Column
 
 OPERATIONS: Final = {"c": "insert", "u": "update", "d": "delete", "r": "read", "t": "truncate"}
 """What the letters mean, those of messages that are no rows apart (`m`)."""
+
+INITIAL_SNAPSHOT: Final = (
+    *("true", "first", "first_in_data_collection", "last_in_data_collection", "last"),
+)
+"""What `snapshot` is in rows of an initial snapshot; in those of an incremental one it is `incremental`."""
 
 _PARSED, _IS_OBJECT, _IS_TOMBSTONE = "_lakeward_parsed", "_lakeward_is_object", "_lakeward_is_tombstone"
 _KEY_PARSED, _KEY_INNER, _KEYS = "_lakeward_key_parsed", "_lakeward_key_inner", "_lakeward_keys"
@@ -154,6 +159,11 @@ class Debezium:
     def tombstone(self) -> str:
         """Return whether a message that was `opened` is a `TOMBSTONE` of the table, as SQL with its name."""
         return f"coalesce({_IS_TOMBSTONE} AND NOT {OF_OTHER} AND {bare(VALUE)} != '', false) AS {TOMBSTONE}"
+
+    def initial(self) -> str:
+        """Return whether a message that was `opened` has a row of an `INITIAL` snapshot, as SQL with its name."""
+        told = f"{self._field('snapshot')} IN ({', '.join(map(text, INITIAL_SNAPSHOT))})"
+        return f"coalesce({_IS_READ} AND {told}, false) AS {INITIAL}"
 
     def database(self) -> str:
         """Return the `DATABASE` of a message that was `opened`, as SQL with its name.

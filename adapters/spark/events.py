@@ -63,6 +63,9 @@ AHEAD: Final = "_lakeward_ahead"
 NO_PLACE: Final = "_lakeward_no_place"
 """Flags a message that should tell its place in the log of its source, and does not."""
 
+INITIAL: Final = "_lakeward_initial"
+"""Flags a row of an initial snapshot, where messages tell of which snapshot their row is."""
+
 IS_EVENT: Final = f"{names.REASON} IS NULL"
 """Whether a row of the frame can be applied, as SQL."""
 

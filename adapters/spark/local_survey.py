@@ -20,6 +20,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import (
     AHEAD,
     IN_PART,
+    INITIAL,
     LOG,
     NAMED,
     NO_PLACE,
@@ -156,13 +157,20 @@ def log_steps(frame: LocalFrame, found: Sequence[Group], reached: LogReached) ->
     rows = _of_objects(frame.rows, before)
     rows = rows.filter(rows.column(names.REASON).is_null())
     beside = [_cells(rows, name) for name in (names.OPERATION, names.TIME, LOG)]
-    flags = [_cells(rows, name) for name in (AHEAD, NO_PLACE)]
+    flags = [_cells(rows, name) for name in (AHEAD, NO_PLACE, INITIAL)]
     changes: dict[int, list[LogChange]] = defaultdict(list)
-    for place, operation, time, log, is_ahead, no_place in zip(_places(rows), *beside, *flags, strict=True):
-        if operation not in (None, Operation.READ.value) and place.sequence not in (LOAD_SEQUENCE, READ_SEQUENCE):
-            known = None if is_ahead else time
-            has_place = not no_place and place.sequence not in UNORDERED
-            change = LogChange(place.row, place.sequence, known, LogName.of(log), has_place=has_place)
+    for place, operation, time, log, *flagged in zip(_places(rows), *beside, *flags, strict=True):
+        if operation is not None and place.sequence not in (LOAD_SEQUENCE, READ_SEQUENCE):
+            is_ahead, no_place, is_initial = flagged
+            change = LogChange(
+                place.row,
+                place.sequence,
+                None if is_ahead else time,
+                LogName.of(log),
+                is_read=operation == Operation.READ.value,
+                has_place=not no_place and place.sequence not in UNORDERED,
+                is_initial=bool(is_initial),
+            )
             changes[place.object].append(change)
     steps = {item: find_steps(of_item, before[item], reached) for item, of_item in changes.items()}
     return {item: of_item for item, of_item in steps.items() if of_item != LogSteps()}

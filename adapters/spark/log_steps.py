@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import (
     AHEAD,
+    INITIAL,
     IS_EVENT,
     LOAD,
     LOG,
@@ -34,15 +35,16 @@ def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
 
     Changes that tell no place are apart from those that do.
     """
-    found: dict[tuple[LogName, bool, bool], list[Group]] = defaultdict(list)
+    found: dict[tuple[LogName, bool, bool, bool], list[Group]] = defaultdict(list)
     for group in groups:
         if group.reason is None and group.operation is not None and group.least[0] != LOAD_SEQUENCE:
             has_places = NO_PLACE not in group.flags and group.greatest[0] not in UNORDERED
-            found[LogName.of(group.log), group.operation == Operation.READ.value, has_places].append(group)
+            is_read, is_initial = group.operation == Operation.READ.value, INITIAL in group.flags
+            found[LogName.of(group.log), is_read, has_places, is_initial].append(group)
     return tuple(_log_span(*kind, alike) for kind, alike in found.items())
 
 
-def _log_span(log: LogName, of_reads: bool, has_places: bool, groups: Sequence[Group]) -> LogSpan:
+def _log_span(log: LogName, of_reads: bool, has_places: bool, is_initial: bool, groups: Sequence[Group]) -> LogSpan:
     believed = [group for group in groups if AHEAD not in group.flags]
     return LogSpan(
         log,
@@ -53,6 +55,7 @@ def _log_span(log: LogName, of_reads: bool, has_places: bool, groups: Sequence[G
         latest=greatest_time(believed),
         of_reads=of_reads,
         has_places=has_places,
+        is_initial=is_initial,
     )
 
 
@@ -64,10 +67,11 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
     before = before_steps(found, reached)
     if not before:
         return {}
-    columns = {name: f"coalesce({name}, false)" if name in frame.columns else "false" for name in (AHEAD, NO_PLACE)}
+    flags = (AHEAD, NO_PLACE, INITIAL)
+    columns = {name: f"coalesce({name}, false)" if name in frame.columns else "false" for name in flags}
     log = LOG if LOG in frame.columns else "CAST(NULL AS string)"
-    is_change = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.READ.value}'"
-    changes = frame.where(f"{is_change} AND {names.SEQUENCE} NOT IN ({LOAD}, {READ})").selectExpr(
+    is_event = f"{IS_EVENT} AND {names.OPERATION} IS NOT NULL"
+    changes = frame.where(f"{is_event} AND {names.SEQUENCE} NOT IN ({LOAD}, {READ})").selectExpr(
         f"{names.OBJECT} AS object",
         f"{names.ROW} AS row",
         f"{names.SEQUENCE} AS place",
@@ -75,9 +79,12 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
         f"{log} AS log",
         f"coalesce(startswith({log}, '{OVERLAP}'), false) AS overlaps",
         f"NOT {columns[NO_PLACE]} AND {has_order()} AS has_place",
+        f"{names.OPERATION} = '{Operation.READ.value}' AS is_read",
+        f"{columns[INITIAL]} AS is_initial",
     )
-    types = {"object": "bigint", "lowest": "decimal(38,0)", "highest": "decimal(38,0)", "latest": "bigint"}
-    starts = [(item, r.lowest, r.highest, r.time) for item, r in before.items()]
+    types = {"object": "bigint", "lowest": "decimal(38,0)", "highest": "decimal(38,0)"}
+    types |= {"latest": "bigint", "latest_read": "bigint"}
+    starts = [(item, r.lowest, r.highest, r.time, r.read_time) for item, r in before.items()]
     compared = changes.join(F.broadcast(inline(frame.sparkSession, types, starts)), "object")
     rows = _with_steps(compared, _of_other_servers(found, before), reached).collect()
     return {row["object"]: LogSteps(_step(row["sure"]), _step(row["likely"]), row["newer"]) for row in rows}
@@ -86,16 +93,21 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
 def _with_steps(compared: DataFrame, is_other: str, reached: LogReached) -> DataFrame:
     """Return what is found of each object; `is_other` says whether a row is of a server not seen before it."""
     over = f"OVER (PARTITION BY object ORDER BY row {ROWS_BEFORE})"
+    lowest = f"least(lowest, min(CASE WHEN has_place AND NOT is_read THEN place END) {over})"
+    latest = f"max(CASE WHEN NOT is_read THEN time END) {over}"
+    newest = f"greatest(latest, latest_read, max(time) {over})"
     running = compared.selectExpr(
-        *("object", "row", "place", "time", "log", "has_place"),
-        "overlaps AND has_place AS overlaps",
+        *("object", "row", "place", "time", "log", "has_place", "is_read"),
+        "overlaps AND has_place AND NOT is_read AS overlaps",
         f"NOT has_place OR {is_other} AS is_other",
-        f"coalesce(place < greatest(highest, max(place) {over}), false) AS is_lower",
-        f"coalesce(place < least(lowest, min(CASE WHEN has_place THEN place END) {over}), false) AS is_lowest",
-        f"coalesce(time - greatest(latest, max(time) {over}) >= {LEAST_GAP}, false) AS is_newer",
+        f"coalesce(place < greatest(highest, max(CASE WHEN NOT is_read THEN place END) {over}), false) AS is_lower",
+        f"coalesce(place < {lowest}, false) AS is_lowest",
+        f"coalesce(time - greatest(latest, {latest}) >= {LEAST_GAP}, false) AS is_newer",
+        f"is_initial AND has_place AND place > {lowest} AND time - {newest} >= {LEAST_GAP} AS is_new_snapshot",
     )
     is_sure = "is_lower AND (is_other OR (is_newer AND (is_lowest OR NOT overlaps)))"
-    step = "struct(row, log, has_place)"
+    is_sure = f"CASE WHEN is_read THEN is_lower AND is_newer AND is_new_snapshot ELSE {is_sure} END"
+    step = "struct(row, log, has_place, is_read)"
     since = "NULL" if reached.time is None else f"{reached.time + LEAST_GAP}L"
     return (
         running.groupBy("object")
@@ -109,7 +121,7 @@ def _with_steps(compared: DataFrame, is_other: str, reached: LogReached) -> Data
 
 
 def _step(row: Row | None) -> LogStep | None:
-    return None if row is None else LogStep(row["row"], LogName.of(row["log"]), row["has_place"])
+    return None if row is None else LogStep(row["row"], LogName.of(row["log"]), row["has_place"], row["is_read"])
 
 
 def before_steps(found: Sequence[Group], reached: LogReached) -> Mapping[int, LogReached]:
@@ -125,8 +137,9 @@ def before_steps(found: Sequence[Group], reached: LogReached) -> Mapping[int, Lo
 
 
 def _may_step(span: LogSpan, after: LogReached) -> bool:
-    """Whether a change lies below another, or transactions overlap in its log."""
-    return not span.of_reads and (span.log.overlap or (after.highest is not None and span.least < after.highest))
+    """Whether a change, or a row of an initial snapshot, lies below another, or transactions overlap in its log."""
+    is_lower = after.highest is not None and span.least < after.highest
+    return is_lower and span.is_initial if span.of_reads else is_lower or span.log.overlap
 
 
 def _of_other_servers(found: Sequence[Group], before: Mapping[int, LogReached]) -> str:

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import AHEAD, DATABASE, NO_PLACE, SKIPPED
+from lakeward.adapters.spark.events import AHEAD, DATABASE, INITIAL, NO_PLACE, SKIPPED
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, steps_back, survey, with_ahead
 from lakeward.adapters.spark.line import to_arrow
 from lakeward.adapters.spark.local_frame import LocalFrame, in_spark
@@ -80,6 +80,7 @@ def rows_of(random: Random, objects: int, sequence: pa.DataType) -> pa.Table:
             put(names.UNSET, random.choice([None, None, None, ["i"]]))
             put(names.OLD, random.choice([None, None, {"t": "x"}]))
             put(FLAG, random.choice([True, False, None]))
+            put(INITIAL, made[names.OPERATION][-1] == "read" and random.choice([False, True, True]))
             put(NO_PLACE, random.choice([False, False, None, True]))
             put(LOG, random.choice(logs))
             put(DATABASE, random.choice([None, "crm", "crm2"]))
@@ -90,6 +91,7 @@ def rows_of(random: Random, objects: int, sequence: pa.DataType) -> pa.Table:
         names.OLD: pa.struct({"t": pa.string()}),
         FLAG: pa.bool_(),
         NO_PLACE: pa.bool_(),
+        INITIAL: pa.bool_(),
     }
     return pa.table({name: pa.array(cells, types.get(name, pa.string())) for name, cells in made.items()})
 
@@ -124,7 +126,7 @@ def test_all_that_is_found_is_what_spark_finds(spark: SparkSession, sequences: S
     place = [(names.OBJECT, "ascending"), (names.ROW, "ascending")]
     assert to_arrow(frame).sort_by(place).equals(local.rows.sort_by(place))
 
-    found, expected = (survey(of, table, FLAG, AHEAD, NO_PLACE) for of in (local, frame))
+    found, expected = (survey(of, table, FLAG, AHEAD, NO_PLACE, INITIAL) for of in (local, frame))
     assert Counter(found) == Counter(expected)
     assert any(group.truncates for group in found)
     assert steps_back(local, found, table) == steps_back(frame, expected, table) != {}
@@ -133,6 +135,7 @@ def test_all_that_is_found_is_what_spark_finds(spark: SparkSession, sequences: S
         assert steps == log_steps(frame, expected, reached)
         assert all(any(of_item[n] for of_item in steps.values()) for n in range(2))
         assert (reached.time is not None) == any(of_item.newer for of_item in steps.values())
+        assert {of_item.sure.is_read for of_item in steps.values() if of_item.sure is not None} == {False, True}
     assert find_refusals(local, found) == find_refusals(frame, expected) != {}
 
 

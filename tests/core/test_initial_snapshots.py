@@ -1,0 +1,73 @@
+"""Rows of an initial snapshot that lie between the places of a table: their log starts over, or they come late."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from lakeward.core.log_restart import ObjectSpans, find_restart
+from lakeward.core.log_steps import LEAST_GAP, LogChange, LogReached, LogStep, find_steps, spans_of
+
+TABLE: Final = LogReached(lowest=100, highest=900, time=10 * LEAST_GAP)
+
+
+def change(row: int, place: int, seconds: float | None) -> LogChange:
+    return LogChange(row, place, None if seconds is None else int(seconds * LEAST_GAP))
+
+
+def read(row: int, place: int, seconds: float | None, *, is_initial: bool = True) -> LogChange:
+    return change(row, place, seconds)._replace(is_read=True, is_initial=is_initial)
+
+
+def found(*changes: LogChange, before: LogReached = TABLE) -> LogStep | None:
+    return find_steps(changes, before, TABLE).sure
+
+
+def test_a_newer_row_of_an_initial_snapshot_with_a_lower_place_is_of_a_new_log() -> None:
+    """It alone is named, and the changes behind it need no decision of their own."""
+    changes = [read(1, 500, 60), read(2, 500, 60), change(3, 501, 70)]
+    assert found(*changes) == LogStep(1, is_read=True)
+    in_log = ObjectSpans("b.json", 2, spans_of(changes), find_steps(changes, TABLE, TABLE))
+    restart = find_restart([in_log], TABLE, [])
+    assert restart is not None
+    assert (restart.restart[:2], restart.restart.offset > 900) == ((2, 1), True)
+    assert "of an initial snapshot" in restart.why
+
+
+def test_a_row_of_an_initial_snapshot_behind_an_old_change_of_its_object_is_found() -> None:
+    assert found(change(1, 900, 10), read(2, 500, 60)) == LogStep(2, is_read=True)
+    assert found(change(1, 950, 20), read(2, 940, 60)) == LogStep(2, is_read=True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([read(1, 500, 60, is_initial=False)], id="an incremental snapshot, or one that nothing tells"),
+        pytest.param([read(1, 500, 10)], id="delivered again"),
+        pytest.param([read(1, 500, 10.5)], id="times cross"),
+        pytest.param([read(1, 500, None)], id="no time"),
+        pytest.param([read(1, 900, 60), read(2, 950, 60)], id="the same log"),
+        pytest.param([read(1, 100, 60), read(2, 50, 60)], id="the first snapshot of the table"),
+        pytest.param([change(1, 950, 70), read(2, 940, 70)], id="changes came before it from another partition"),
+        pytest.param(
+            [read(1, 940, 70), change(2, 950, 60), read(3, 940, 70)], id="another partition of the same snapshot"
+        ),
+    ],
+)
+def test_other_rows_of_snapshots_are_no_restart(changes: list[LogChange]) -> None:
+    assert found(*changes) is None
+
+
+def test_the_time_of_snapshot_rows_counts_for_the_objects_behind_them() -> None:
+    """One snapshot has one time: changes made while it was read are in the log above it."""
+    first = spans_of([read(1, 940, 70), change(2, 950, 60)])
+    before = TABLE
+    for span in first:
+        before = before.after(span)
+    assert found(read(1, 940, 70), before=before) is None
+    assert found(read(1, 940, 80), before=before) == LogStep(1, is_read=True)
+
+
+def test_a_table_without_changes_takes_a_snapshot() -> None:
+    assert found(read(1, 500, 60), before=LogReached()) is None
