@@ -47,12 +47,9 @@ def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str],
     return _by_versions(table, opened, _schemas_beside(table, paths))
 
 
-def opened_messages(table: TableFiles, paths: Sequence[str], where: str = "true") -> DataFrame:
-    """Return messages taken apart; of those of other tables nothing is kept but that they are there.
-
-    `where` says as SQL which lines are of interest.
-    """
-    lines, decoder = read_lines(table.spark(), paths, table.reading).where(where), table.decoder
+def opened_messages(table: TableFiles, paths: Sequence[str]) -> DataFrame:
+    """Return messages taken apart; of those of other tables nothing is kept but that they are there."""
+    lines, decoder = read_lines(table.spark(), paths, table.reading), table.decoder
     opened = decoder.opened(as_messages(lines, table.options.line), table.dimension.source)
     return opened.withColumns(
         {name: F.expr(f"CASE WHEN NOT {OF_OTHER} THEN {name} END") for name in (VALUE, decoder.row)}
@@ -120,12 +117,14 @@ def _versions(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Sequence[
 def _schemas_beside(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Version]:
     """Return the schemas of messages whose columns are declared, by what stands for them.
 
-    Lines without a schema are not taken apart for it.
+    Messages are not taken apart for it: those of other tables may be among them.
     """
     if not needs_schemas(table.options, table.dimension):
         return {}
-    opened = opened_messages(table, paths, f"{VALUE} RLIKE {text(_HAS_SCHEMA)}")
-    return versions_of(table, ((row[1], row[2]) for row in _find_schemas(table, opened)))
+    lines = read_lines(table.spark(), paths, table.reading).where(f"{VALUE} RLIKE {text(_HAS_SCHEMA)}")
+    schemas = as_messages(lines, table.options.line).selectExpr(f"{_SCHEMA} AS schema")
+    found = schemas.groupBy(F.expr("md5(schema)")).agg(F.first("schema")).collect()
+    return versions_of(table, ((row[0], row[1]) for row in found))
 
 
 def versions_of(table: TableFiles, schemas: Iterable[tuple[str, str | None]]) -> Mapping[str, Version]:
