@@ -88,6 +88,17 @@ class Change:
         """Read the new rows that were written, while the context lasts."""
         return self.jvm.reading(self.target, [self.jvm.task(self.target, file) for file in self.added])
 
+    def delete_metadata(self) -> None:
+        """Delete the metadata of a table that was dropped, and its folders where nothing else lies in them."""
+        current, hadoop = self.table.operations().current(), self.jvm.gateway.jvm.org.apache.hadoop.fs
+        for file in [current.metadataFileLocation(), *(old.file() for old in indexed(current.previousFiles()))]:
+            self.table.io().deleteFile(file)
+        for name in ("metadata", "data", ""):
+            folder = hadoop.Path(f"{self.table.location()}/{name}".rstrip("/"))
+            files = folder.getFileSystem(self.jvm.spark._jsparkSession.sessionState().newHadoopConf())
+            if files.exists(folder) and not len(files.listStatus(folder)):
+                files.delete(folder, False)
+
     def delete(self, found: Mapping[str, BitMap64]) -> None:
         """Mark rows as deleted, given by their positions in each data file."""
         self.deletions = deletions(self.jvm, self.table, self.io, self._tasks(found), found)

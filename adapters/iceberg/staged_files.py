@@ -33,3 +33,4 @@ class IcebergFiles:
             self.change.take_back()
             if self.drop is not None:
                 self.drop()
+                self.change.delete_metadata()
