@@ -23,10 +23,10 @@ setup: $(VENV)/installed $(VENV)/jars ## Make .venv with the locked dependencies
 demo: setup ## Mirror a small changing database into a lake (FORMAT=iceberg, delta or hudi), with a crash on the way, and compare
 	$(BIN)/lakeward demo --force --format $(FORMAT)
 
-test: ## Lint, types, all tests without Spark, and a lap of each table format: a quarter of an hour
+test: ## Lint, types, all tests without Spark, and a lap of each table format: half an hour
 	$(call measured,LAKEWARD_LAP=1)
 
-gate: ## What CI runs: all tests but the long ones, on both lines of Spark: half an hour
+gate: ## What CI runs: all tests but the long ones, on both lines of Spark: under an hour
 	$(call measured)
 
 # Sets up and checks style, then runs all else side by side, with these settings; says in the end how long each part took.

@@ -151,9 +151,13 @@ class IcebergCatalog:
         name = self.identifier(table, suffix)
         return self._reader.create_table(name, schema, location, partitions, properties=dict(properties))
 
-    def drop(self, table: TableName) -> None:
-        """Drop a table that has no rows."""
-        self._reader.drop_table(self.identifier(table))
+    def drop_unwritten(self, table: TableName) -> bool:
+        """Drop a table, unless somebody has written to it; return whether it was dropped."""
+        name = self.identifier(table)
+        if self._reader.load_table(name).current_snapshot() is not None:
+            return False
+        self._reader.drop_table(name)
+        return True
 
     def io(self, table: TableName) -> FileIO:
         """Return what reads and writes the files of a table that exists."""

@@ -11,9 +11,12 @@ from lakeward.adapters.iceberg.change import Change
 
 
 class IcebergFiles:
-    """Files that a `change` commits; `drop` drops the table that was made for them, None where it was there."""
+    """Files that a `change` commits; `drop` drops the table that was made for them, None where it was there.
 
-    def __init__(self, change: Change, drop: Callable[[], None] | None) -> None:
+    It returns whether it did: not where another writer has written to the table meanwhile.
+    """
+
+    def __init__(self, change: Change, drop: Callable[[], bool] | None) -> None:
         self.change = change
         self.drop = drop
         self.open = ExitStack()
@@ -31,6 +34,5 @@ class IcebergFiles:
         self.open.close()
         if not self.change.is_sent:
             self.change.take_back()
-            if self.drop is not None:
-                self.drop()
+            if self.drop is not None and self.drop():
                 self.change.delete_metadata()

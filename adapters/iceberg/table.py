@@ -161,7 +161,7 @@ class IcebergTable:
     def stage(self, plan: MergePlan, table: Loaded | None) -> IcebergFiles:
         """Begin files for a commit of a plan; the table is made where it is not there yet."""
         with committing(str(self.dimension.name)):
-            undo = None if table is not None else partial(self.catalog.drop, self.dimension.name)
+            undo = None if table is not None else partial(self.catalog.drop_unwritten, self.dimension.name)
             return IcebergFiles(self._begun(plan, table), undo)
 
     def _refuse_wider_partitions(self, plan: MergePlan) -> None:
