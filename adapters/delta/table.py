@@ -141,9 +141,9 @@ class DeltaTable:
     def work_out(self, plan: MergePlan, work: Work) -> Resolved:
         """Work out rows of the table as it is; nothing is written."""
         with committing(str(self.dimension.name)):
-            return work(*self.look(plan))
+            return work(*self.load_for(plan))
 
-    def look(self, plan: MergePlan) -> tuple[Loaded | None, Partitions]:
+    def load_for(self, plan: MergePlan) -> tuple[Loaded | None, Partitions]:
         """Return the table as it is, None where it is not there yet; refuse what it could not be made with."""
         self.kept.know(plan.evolution.schema, {plan.batch: plan.evolution.added})
         jvm = Jvm(self.spark())

@@ -25,7 +25,7 @@ class StagingTable(Protocol):
         """What stands beside it."""
         ...
 
-    def look(self, plan: MergePlan) -> tuple[Loaded | None, Partitions]:
+    def load_for(self, plan: MergePlan) -> tuple[Loaded | None, Partitions]:
         """Return the table as it is, None where it is not there yet; refuse what it could not be made with."""
         ...
 
@@ -47,7 +47,7 @@ class TableLoads:
         return None if load is None else (load.events, load.files.close)
 
     def _written(self, plan: MergePlan, frame: DataFrame) -> DirectLoad | None:
-        table, partitions = self.table.look(plan)
+        table, partitions = self.table.load_for(plan)
         meets = Rows(plan, None if plan.replaces else table, self.table.kept.spark)
         is_lossy = partitions.may_lose(plan.evolution.schema)
         if is_lossy or plan.evolution.shown or not meets_nothing(plan, meets):
