@@ -1,8 +1,9 @@
 """Full loads that are written as they are read, into tables whose rows they do not meet.
 
 What a batch does is planned from what was found of it. A load that meets no row does the same whatever it holds, as
-long as all of it can be applied. So it is planned from what it should be, and written by that plan to files that
-nobody sees; what is found of it is found there. They are committed where the plan of what was found is the same.
+long as all of it can be applied; so does what is left of a load that takes several batches. So it is planned from
+what it should be, and written by that plan to files that nobody sees; what is found of it is found there. They are
+committed where the plan of what was found is the same.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
 from lakeward.core.facts import BatchFacts
 from lakeward.core.job import Job, Look
 from lakeward.core.plan import MergePlan, plan
@@ -28,9 +29,16 @@ def load_writer(job: Job[F], seen: Look, epoch: int) -> LoadWriter[F] | None:
     if loads is None or not _is_plain(job.dimension):
         return None
     replaces = seen.taken.load is not None and seen.taken.load > progress.epoch
-    if progress.batch and not replaces:
+    if progress.batch and not (replaces or _is_loading(seen)):
         return None
     return lambda schema, frame: loads.write_load(_expected(job, seen, epoch, schema), frame)
+
+
+def _is_loading(seen: Look) -> bool:
+    """Whether all that the table has of its epoch are rows of a full load, and no key is held."""
+    reached = seen.standing.progress.high_water
+    is_of_load = reached is not None and reached.mark == Mark(seen.standing.progress.epoch, LOAD_SEQUENCE)
+    return is_of_load and not seen.recalled.holds
 
 
 def _is_plain(dimension: Dimension) -> bool:

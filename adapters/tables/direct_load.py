@@ -16,7 +16,7 @@ from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.adapters.tables.outcome import Outcome
-from lakeward.adapters.tables.resolving.loading import load_of, repeats_a_key
+from lakeward.adapters.tables.resolving.loading import is_load_alone, load_of, meets_a_row, repeats_a_key
 from lakeward.adapters.tables.rows import Rows
 from lakeward.adapters.tables.writing import as_stored
 from lakeward.core.errors import TableError
@@ -64,7 +64,8 @@ class DirectLoad:
         """Whether its files are what a plan writes."""
         own = self.plan
         wrote = (own.batch, own.epoch, own.creates, own.replaces, own.stored, own.changes)
-        return wrote == (plan.batch, plan.epoch, plan.creates, plan.replaces, plan.stored, plan.changes)
+        same = wrote == (plan.batch, plan.epoch, plan.creates, plan.replaces, plan.stored, plan.changes)
+        return same and is_load_alone(plan)
 
     def resolved(self, plan: MergePlan, rows: Rows) -> Resolved:
         """Return what its commit does to the rows that stand."""
@@ -72,10 +73,13 @@ class DirectLoad:
         return load_of(plan, outcome, removed=rows.count() if plan.replaces else 0)
 
 
-def write_directly(plan: MergePlan, frame: DataFrame, begin: Callable[[], Files]) -> DirectLoad | None:
+def write_directly(
+    plan: MergePlan, frame: DataFrame, stand: Rows, begin: Callable[[], Files]
+) -> DirectLoad | None:
     """Write a full load as it is read; None, and nothing is left, where not all is rows of it, or a key repeats.
 
-    `plan` is that of a load of which all can be applied, and that meets no row; `begin` makes the files.
+    `plan` is that of a load of which all can be applied, and which meets none of the rows that `stand`; `begin`
+    makes the files.
     """
     files, seen = begin(), Observation()
     is_plain = f"{IS_EVENT} AND {IS_LOAD} AND {names.OPERATION} = '{Operation.READ.value}'"
@@ -85,7 +89,7 @@ def write_directly(plan: MergePlan, frame: DataFrame, begin: Callable[[], Files]
         files.write(as_stored(plan, fitted(observed.where(is_plain), plan.dimension.schema)))
         found = seen.get
         written = None if found["odd"] else _as_events(files.read(), plan, found["time"])
-        if written is None or repeats_a_key(written, plan.dimension):
+        if written is None or repeats_a_key(written, plan.dimension) or meets_a_row(written, stand):
             files.close()
             return None
     except BaseException as error:

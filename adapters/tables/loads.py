@@ -12,7 +12,7 @@ from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.tables.direct_load import DirectLoad, Files, write_directly
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.partitions import Partitions
-from lakeward.adapters.tables.resolving.loading import meets_nothing
+from lakeward.adapters.tables.resolving.loading import is_load_alone
 from lakeward.adapters.tables.rows import Loaded, Rows
 from lakeward.core.plan import MergePlan
 
@@ -48,8 +48,8 @@ class TableLoads:
 
     def _written(self, plan: MergePlan, frame: DataFrame) -> DirectLoad | None:
         table, partitions = self.table.load_for(plan)
-        meets = Rows(plan, None if plan.replaces else table, self.table.kept.spark)
         is_lossy = partitions.may_lose(plan.evolution.schema)
-        if is_lossy or plan.evolution.shown or not meets_nothing(plan, meets):
+        if is_lossy or plan.evolution.shown or not is_load_alone(plan):
             return None
-        return write_directly(plan, frame, lambda: self.table.stage(plan, table))
+        stand = Rows(plan, None if plan.replaces else table, self.table.kept.spark)
+        return write_directly(plan, frame, stand, lambda: self.table.stage(plan, table))

@@ -103,6 +103,6 @@ class DirectLoads(Protocol[F]):
 
         Return what is known of the events as they were written, and what deletes the files where they are not
         committed. `plan` is that of a load of which all can be applied: where that is not so, or two events have
-        the same key, None is returned, and nothing is left.
+        the same key, or one that a row of the table has, None is returned, and nothing is left.
         """
         ...

@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Deletes, Dimension, TableName
-from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.job import Job
 from lakeward.core.ledger import Taken
 from lakeward.core.pipeline import apply_changes
@@ -60,14 +60,23 @@ def source_of(*orders: int) -> Asking:
     return source
 
 
-def put(source: MemorySource, order: int) -> None:
+def put(source: MemorySource, order: int, operation: Operation = Operation.INSERT) -> None:
+    sequence = LOAD_SEQUENCE if operation is Operation.READ else order
     event = ChangeEvent(
-        operation=Operation.INSERT, position=Position(1, order, order, 1), key=(order,), cells={"id": order}
+        operation=operation, position=Position(1, sequence, order, 1), key=(order,), cells={"id": order}
     )
     source.put(NAME, order, [event])
 
 
-def test_the_first_batch_is_planned_from_its_columns_alone_and_no_later_one() -> None:
+def test_each_batch_of_a_load_is_planned_from_its_columns_alone_and_none_behind_a_change() -> None:
+    source, table, loads = Asking(), MemoryTable(DIMENSION), Loads()
+    for order, operation in enumerate((Operation.READ, Operation.READ, Operation.INSERT, Operation.READ), 1):
+        put(source, order, operation)
+        apply_changes(job(DIMENSION, source, table, loads))
+    assert [plan.batch for plan in loads.plans] == [1, 2, 3], "what the third has is not known yet"
+
+
+def test_the_first_batch_is_planned_from_its_columns_alone() -> None:
     source, table, loads = source_of(1), MemoryTable(DIMENSION), Loads()
     apply_changes(job(DIMENSION, source, table, loads))
     (plan,) = loads.plans

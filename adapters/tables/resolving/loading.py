@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark.events import IS_EVENT
+from lakeward.adapters.spark.events import IS_EVENT, range_of
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.rows import Rows
@@ -15,10 +15,24 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
 
 
+def is_load_alone(plan: MergePlan) -> bool:
+    """Return whether a batch is rows of a full load alone, all of them readable, that meet no memory."""
+    meets = plan.folds or plan.has_late or plan.copies or plan.holds or plan.releases or plan.truncates.all
+    return plan.facts.is_of_loads and not (meets or plan.facts.rejects)
+
+
 def meets_nothing(plan: MergePlan, rows: Rows) -> bool:
     """Return whether a batch is rows of a full load alone, all of them readable, for a table without rows."""
-    meets = plan.folds or plan.has_late or plan.copies or plan.holds or plan.releases or plan.truncates.all
-    return plan.facts.is_of_loads and not (meets or plan.facts.rejects or rows.are_there)
+    return is_load_alone(plan) and not rows.are_there
+
+
+def meets_a_row(events: DataFrame, rows: Rows) -> bool:
+    """Return whether a row stands with the key of an event; files whose keys are all others are not read."""
+    if not rows.are_there:
+        return False
+    dimension = rows.plan.dimension
+    stand = rows.all(range_of(events, dimension))
+    return not stand.join(events, list(dimension.key), "left_semi").isEmpty()
 
 
 def repeats_a_key(events: DataFrame, dimension: Dimension) -> bool:
