@@ -192,6 +192,7 @@ def key_of(cells: Mapping[str, Cell], columns: Sequence[str]) -> Key | None:
 
 def same(left: Mapping[str, Cell], right: Mapping[str, Cell]) -> bool:
     """Tell whether two images are equal, cell by cell, as `<=>` compares."""
-    return left.keys() == right.keys() and all(
-        canonical(value) == canonical(right[name]) for name, value in left.items()
+    return left == right or (
+        left.keys() == right.keys()
+        and all(canonical(value) == canonical(right[name]) for name, value in left.items())
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -29,7 +30,7 @@ from lakeward.adapters.delta_rs.beside import DeltaBeside
 from lakeward.adapters.delta_rs.keeping import DeltaEarlier
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.spark.fitting import called_now, fitted
-from lakeward.adapters.spark.local_frame import Frame
+from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.beside import CHANGES
@@ -81,6 +82,9 @@ class _Version:
         place = "_metadata.row_index" if self.has_vectors else "CAST(NULL AS bigint)"
         rows = self.spark.read.format("delta").option("versionAsOf", int(self.java.version())).load(self.path)
         return rows.selectExpr("*", f"_metadata.file_path AS {FILE}", f"{place} AS {POS}")
+
+    def find(self, _keys: pa.Table, _wanted: Sequence[str]) -> None:
+        """Return None: only Spark reads its rows."""
 
 
 class DeltaTable:
@@ -219,11 +223,12 @@ class DeltaTable:
             return
         rows = written(plan, resolved)
         if not outcome.drops_all and resolved.removed and outcome.removed is not None:
+            removed = in_spark(outcome.removed)
             if change.has_vectors:
-                change.delete(outcome.removed.select(FILE, POS))
+                change.delete(removed.select(FILE, POS))
             else:
-                gone = outcome.removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
-                others = called_now(change.rewrite(outcome.removed), plan.renames)
+                gone = removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
+                others = called_now(change.rewrite(removed), plan.renames)
                 others = fitted(others, plan.stored.schema).join(gone, gone.columns, "left_anti")
                 rows = others.unionByName(rows, allowMissingColumns=True)
                 change.add(rows.select(*[F.col(quoted(name)) for name in rows.columns]))

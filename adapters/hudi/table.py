@@ -36,7 +36,7 @@ from lakeward.adapters.hudi.session import reader, ready
 from lakeward.adapters.hudi.timeline import Instant, Timeline
 from lakeward.adapters.hudi.version import HudiVersion
 from lakeward.adapters.spark.fitting import called_now, fitted
-from lakeward.adapters.spark.local_frame import Frame
+from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.beside import CHANGES
@@ -249,13 +249,13 @@ class HudiTable:
             return self._others(plan, outcome, read).unionByName(rows, allowMissingColumns=True), True
         if outcome.removed is None:
             return rows, False
-        return rows.unionByName(writing.deletes_of(outcome.removed, rows, read.place)), False
+        return rows.unionByName(writing.deletes_of(in_spark(outcome.removed), rows, read.place)), False
 
     def _others(self, plan: MergePlan, outcome: Outcome, read: HudiVersion) -> DataFrame:
         """Return the rows that stay as they are, with their columns' new names: Hudi writes all of them anew."""
         others = fitted(called_now(read.rows().drop(FILE, POS), plan.renames), plan.stored.schema)
         if outcome.removed is not None:
-            gone = outcome.removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
+            gone = in_spark(outcome.removed).selectExpr(*map(quoted, told_apart_by(plan.stored)))
             others = others.join(gone, gone.columns, "left_anti")
         return writing.as_records(others, plan.stored, self.layout)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.hudi.columns import KEY, META_COLUMNS
@@ -38,3 +40,6 @@ class HudiVersion:
         place = f"struct({lies})" if lies else "''"
         placed = rows.selectExpr("*", f"{place} AS {FILE}", f"CAST(NULL AS bigint) AS {POS}")
         return placed.drop(*META_COLUMNS, KEY)
+
+    def find(self, _keys: pa.Table, _wanted: Sequence[str]) -> None:
+        """Return None: only Spark reads its rows."""

@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
+from lakeward.adapters.iceberg.data_files import DataFiles
 from lakeward.adapters.iceberg.java import Jvm, indexed, lost_race
+from lakeward.adapters.iceberg.local_files import write_rows
 from lakeward.adapters.iceberg.progress import PROPERTY, SCHEMA_PROPERTY, TAG
 from lakeward.adapters.iceberg.vectors import Deletion, deletions, write_deletes
 from lakeward.adapters.spark import names
@@ -27,17 +30,18 @@ from lakeward.core.progress import Progress
 class Change:
     """Files that a commit will add and remove, all of them written, none of them visible.
 
-    `base` is the snapshot that was read, None of a table that had none: raises CommitConflict where it is not
-    that of the table any more, now or before the commit. (A table of Iceberg looks again when a transaction begins,
-    and when it ends; but against a commit without files it validates nothing.)
+    `base` is the snapshot that was read, with its `files`; it is None of a table that had none. Raises
+    CommitConflict where it is not that of the table any more, now or before the commit. (A table of Iceberg looks
+    again when a transaction begins, and when it ends; but against a commit without files it validates nothing.)
     """
 
-    def __init__(self, jvm: Jvm, table: Any, io: FileIO, base: Any) -> None:
+    def __init__(self, jvm: Jvm, table: Any, io: FileIO, base: Any, files: DataFiles | None = None) -> None:
         self.jvm = jvm
         self.transaction = table.newTransaction()
         self.table = self.target = table
         self.io = io
         self.base = base
+        self.files = files or DataFiles(jvm, table, base)
         self._refuse_others()
         self.schema_changes: Sequence[SchemaChange] = ()
         self.added: list[Any] = []
@@ -83,6 +87,12 @@ class Change:
     def add(self, rows: DataFrame) -> None:
         """Write new rows."""
         self.added += self.jvm.stage(self.target, rows)
+
+    def add_here(self, rows: pa.Table | None) -> bool:
+        """Write new rows from this process, where they are there; return whether they are written."""
+        file = None if rows is None else write_rows(self.jvm, self.target, self.io, rows)
+        self.added += [] if file is None else [file]
+        return file is not None
 
     def reading_added(self) -> AbstractContextManager[DataFrame]:
         """Read the new rows that were written, while the context lasts."""
@@ -140,8 +150,7 @@ class Change:
         """Drop every file of the table, which has so many rows: their own counts must say so, where they tell."""
         if self.base is None:
             return
-        tasks = self.jvm.iterate(self.table.newScan().useSnapshot(self.base.snapshotId()).planFiles())
-        self.dropped = list(tasks)
+        self.dropped = list(self.files.all().values())
         counted = [self._live_rows(task) for task in self.dropped]
         self.dropped_rows = rows if None in counted else sum(count for count in counted if count)
 
@@ -154,8 +163,7 @@ class Change:
 
     def _tasks(self, paths: Iterable[str]) -> Mapping[str, Any]:
         """Return the scan tasks of data files, by their paths."""
-        scan = self.table.newScan().useSnapshot(self.base.snapshotId())
-        tasks = {str(task.file().location()): task for task in self.jvm.iterate(scan.planFiles())}
+        tasks = self.files.all()
         return {path: tasks[path] for path in paths}
 
     def check(self, what: str, written: int, removed: int) -> None:

@@ -60,6 +60,10 @@ class Jvm:
             made.add(item)
         return made
 
+    def items(self, collection: Any) -> Iterator[Any]:
+        """Walk over a Java collection; by an iterator of Python's that would cost an exception."""
+        return indexed(self.gateway.jvm.java.util.ArrayList(collection))
+
     def iterate(self, closeable: Any) -> Iterator[Any]:
         """Walk over a CloseableIterable and close it."""
         items = closeable.iterator()

@@ -7,12 +7,13 @@ they replace, and the progress, all or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.io import FileIO
 from pyiceberg.transforms import BucketTransform
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,16 +23,18 @@ from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.checking import MODES
+from lakeward.adapters.iceberg.data_files import DataFiles
 from lakeward.adapters.iceberg.java import Jvm, committing
 from lakeward.adapters.iceberg.keeping import IcebergEarlier
 from lakeward.adapters.iceberg.layout import DEFAULT_MODE
+from lakeward.adapters.iceberg.local_files import find_rows
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.rollback import IcebergLine
 from lakeward.adapters.iceberg.staged_files import IcebergFiles
 from lakeward.adapters.iceberg.vectors import by_file, positions_in, runs
 from lakeward.adapters.spark.line import from_arrow, to_arrow
-from lakeward.adapters.spark.local_frame import Frame
+from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.columns import check_names, of_source
@@ -42,7 +45,7 @@ from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolve import Work, resolved_by
 from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.undoing import KeepingEarlier
-from lakeward.adapters.tables.writing import written
+from lakeward.adapters.tables.writing import stored_rows, written
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.evolution import Kind, with_new_names
@@ -61,6 +64,8 @@ class _Snapshot:
     java: Any
     snapshot: Any
     spark: SparkSession
+    files: DataFiles
+    io: Callable[[], FileIO]
 
     @property
     def is_written(self) -> bool:
@@ -74,6 +79,10 @@ class _Snapshot:
             reader = reader.option("versionAsOf", str(self.snapshot.snapshotId()))
         rows = reader.table(self.name)
         return rows.selectExpr("*", f"_file AS {FILE}", f"_pos AS {POS}")
+
+    def find(self, keys: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
+        """Return these columns of the rows with some keys, and where each lies; None where Spark must read them."""
+        return find_rows(Jvm(self.spark), self.java, self.snapshot, self.files, self.io(), keys, wanted)
 
 
 class IcebergTable:
@@ -198,14 +207,15 @@ class IcebergTable:
         loaded = table if isinstance(table, _Snapshot) else self._made(jvm)
         if plan.batch == 1 and self.options.sort_by:  # a crash may have made the table and no more
             ddl.order(jvm, loaded.java, plan.stored, self.options.sort_by)
-        change = Change(jvm, loaded.java, self.catalog.io(self.dimension.name), loaded.snapshot)
+        change = Change(jvm, loaded.java, self.catalog.io(self.dimension.name), loaded.snapshot, loaded.files)
         if plan.changes and not plan.creates:
             change.evolve(plan.changes)
         return change
 
     def _loaded(self, jvm: Jvm) -> _Snapshot:
         table = jvm.table(*self.name)
-        return _Snapshot(quoted(*self.name), table, table.currentSnapshot(), jvm.spark)
+        snapshot, io = table.currentSnapshot(), partial(self.catalog.io, self.dimension.name)
+        return _Snapshot(quoted(*self.name), table, snapshot, jvm.spark, DataFiles(jvm, table, snapshot), io)
 
     def _made(self, jvm: Jvm) -> _Snapshot:
         """Make the table."""
@@ -220,25 +230,29 @@ class IcebergTable:
             change.drop_all(resolved.removed)
         if outcome.staged is not None:
             return
-        rows = written(plan, resolved)
         if not outcome.drops_all and resolved.removed and outcome.removed is not None:
-            removed = outcome.removed
-            if outcome.drops_below is not None:
-                dropped = change.drop_below(outcome.drops_below)
-                whole = pa.table({FILE: pa.array(dropped, pa.string())})
-                removed = removed.join(from_arrow(self.spark(), whole), FILE, "left_anti")
-            if self._rewrites(change.table):
-                if files := to_arrow(removed.select(FILE).distinct())[FILE].to_pylist():
-                    gone = removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
-                    change.rewrite(files, gone, plan, rows if resolved.written else None)
-                    return
-            else:
-                places = outcome.places
-                change.delete(
-                    positions_in(places) if places is not None else dict(by_file(to_arrow(runs(removed))))
-                )
-        if resolved.written:
-            change.add(rows)
+            if outcome.places is not None and not self._rewrites(change.table):
+                change.delete(positions_in(outcome.places))
+            elif self._remove(change, plan, resolved, in_spark(outcome.removed)):
+                return
+        if resolved.written and not change.add_here(stored_rows(plan, outcome)):
+            change.add(written(plan, resolved))
+
+    def _remove(self, change: Change, plan: MergePlan, resolved: Resolved, removed: DataFrame) -> bool:
+        """Stage the removal of rows by Spark; return whether what is written was staged with it."""
+        outcome: Outcome = resolved.detail
+        if outcome.drops_below is not None:
+            dropped = change.drop_below(outcome.drops_below)
+            whole = pa.table({FILE: pa.array(dropped, pa.string())})
+            removed = removed.join(from_arrow(self.spark(), whole), FILE, "left_anti")
+        if not self._rewrites(change.table):
+            change.delete(dict(by_file(to_arrow(runs(removed)))))
+            return False
+        files = to_arrow(removed.select(FILE).distinct())[FILE].to_pylist()
+        if files:
+            gone = removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
+            change.rewrite(files, gone, plan, written(plan, resolved) if resolved.written else None)
+        return bool(files)
 
     def _rewrites(self, table: Any) -> bool:
         """Whether files of changed rows are written anew: as the settings name it, else as the table does."""

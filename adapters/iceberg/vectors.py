@@ -34,7 +34,10 @@ from lakeward.core.errors import TableError
 
 _VECTOR_MAGIC: Final = b"\xd1\xd3\x39\x64"
 _PUFFIN_MAGIC: Final = b"PFA1"
-_OF_POSITIONS: Final = 1  # FileContent.POSITION_DELETES
+
+OF_POSITIONS: Final = 1
+"""The number of position deletes among the kinds of files (`FileContent`)."""
+
 _ROW_POSITION: Final = 2147483645  # reserved field id of _pos
 _ISLAND, _RUN = f"{PREFIX}island", f"{PREFIX}run"
 _DELETE_SCHEMA: Final = pa.schema(
@@ -99,8 +102,8 @@ def deletions(
         deletion = Deletion(path, tasks[path], positions)
         before = BitMap64()
         for delete in indexed(deletion.task.deletes()):
-            if delete.content().id() == _OF_POSITIONS:
-                before |= _positions(table, io, delete, path)
+            if delete.content().id() == OF_POSITIONS:
+                before |= deleted_positions(table, io, delete, path)
                 if files.isFileScoped(delete):
                     deletion.replaced.append(delete)
         deletion.newly_deleted = len(deletion.positions - before)
@@ -109,7 +112,7 @@ def deletions(
     return found
 
 
-def _positions(table: Any, io: FileIO, delete: Any, path: str) -> BitMap64:
+def deleted_positions(table: Any, io: FileIO, delete: Any, path: str) -> BitMap64:
     """Read which positions of a data file a delete file marks, whoever wrote it."""
     form = delete.format().name()
     if form == "PUFFIN":
@@ -211,7 +214,7 @@ class _DeleteFiles:
     def __init__(self, jvm: Jvm, table: Any, io: FileIO) -> None:
         self.io = io
         self.places = table.locationProvider()
-        self.specs = {int(id_): spec for id_, spec in table.specs().items()}
+        self.specs = {int(spec.specId()): spec for spec in jvm.items(table.specs().values())}
         make = jvm.iceberg.FileMetadata.deleteFileBuilder
         self.builders = {id_: make(spec).ofPositionDeletes() for id_, spec in self.specs.items()}
         self.partitioned = {id_ for id_, spec in self.specs.items() if spec.isPartitioned()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from lakeward.adapters.landed.csv import Dialect, Record, fields, records
@@ -62,7 +63,7 @@ class Layout:
         return [name for name in self.columns if not name.startswith("\0") and declared.find(name) is None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Expected:
     """What a table's files should look like: its columns, and those the endpoint adds.
 
@@ -95,7 +96,7 @@ class Expected:
         (now, *_) = self.orders
         return now
 
-    @property
+    @cached_property
     def orders(self) -> tuple[tuple[str, ...], ...]:
         """The same by each order of the table's columns that there was of late, that of now first."""
         added = () if self.timestamp_column is None else (TIME,)
@@ -107,7 +108,7 @@ class Expected:
             orders.append((*added, *names, *sequence, *before))
         return tuple(orders)
 
-    @property
+    @cached_property
     def known(self) -> Mapping[str, str]:
         """The columns of the table by what a header may call them, in small letters: by an old name, too."""
         now = {column.lower(): column for column in self.dimension.schema.names}
@@ -115,7 +116,7 @@ class Expected:
         then = {old.lower(): new for old, new in renames.items() if self.dimension.schema.find(new) is not None}
         return {**then, **now}
 
-    @property
+    @cached_property
     def added(self) -> Mapping[str, str]:
         """The columns that the endpoint adds by their names, in small letters."""
         named = ((OP, self.op_column), (TIME, self.timestamp_column), (SEQUENCE, self.sequence_column))
@@ -128,10 +129,9 @@ class Expected:
     def before(self, name: str) -> str | None:
         """Tell what a column is whose name says that it is from before a change: of the key, or of no use."""
         prefix = (self.before_prefix or "").lower()
-        known = self.known
         if not prefix or not name.lower().startswith(prefix):
             return None
-        column = known.get(name.lower().removeprefix(prefix))
+        column = self.known.get(name.lower().removeprefix(prefix))
         if column is None:
             return None
         return (BEFORE if column in self.dimension.told_before else IGNORED) + column

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.tables.rows import Loaded
 from lakeward.core.events import Position
 
@@ -22,8 +23,8 @@ class Outcome:
     place of every row of the table. What is `staged` is the format's own change, which has the files of a load.
     """
 
-    upserts: DataFrame
-    removed: DataFrame | None = None
+    upserts: Frame
+    removed: Frame | None = None
     changes: DataFrame | None = None
     deletes: DataFrame | None = None
     bases: DataFrame | None = None

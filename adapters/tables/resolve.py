@@ -114,8 +114,9 @@ def reload(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | Non
 def _with_lacking(resolved: Resolved, rows: Rows) -> Resolved:
     """Keep the rows that a full load lacks, where deletes are soft: they went."""
     outcome: Outcome = resolved.detail
-    lacking, live = rows.lacking(outcome.upserts), rows.live()
-    outcome.upserts = outcome.upserts.unionByName(lacking, allowMissingColumns=True)
+    upserts = in_spark(outcome.upserts)
+    lacking, live = rows.lacking(upserts), rows.live()
+    outcome.upserts = upserts.unionByName(lacking, allowMissingColumns=True)
     return replace(
         resolved,
         written=resolved.written + lacking.count(),

@@ -5,10 +5,11 @@ The table's keys and positions are streamed past those of the batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -40,6 +41,13 @@ class Loaded(Protocol):
 
     def rows(self) -> DataFrame:
         """Return all rows, with `FILE` and `POS`."""
+        ...
+
+    def find(self, keys: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
+        """Return these columns of the rows with some keys, with `FILE` and `POS`, as this process reads them.
+
+        Names that it does not have are passed over. Returns None where only Spark can read the rows.
+        """
         ...
 
 

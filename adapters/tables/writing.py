@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.local_frame import LocalFrame, in_spark
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables.outcome import Outcome
@@ -20,7 +22,7 @@ _ROWS_A_FILE: Final = 1_000_000
 def written(plan: MergePlan, resolved: Resolved) -> DataFrame:
     """Return the rows to be added, with all columns that the plan gives the table, and those of lakeward."""
     outcome: Outcome = resolved.detail
-    return as_stored(plan, outcome.upserts).coalesce(1 + resolved.written // _ROWS_A_FILE)
+    return as_stored(plan, in_spark(outcome.upserts)).coalesce(1 + resolved.written // _ROWS_A_FILE)
 
 
 def as_stored(plan: MergePlan, rows: DataFrame) -> DataFrame:
@@ -38,3 +40,20 @@ def as_stored(plan: MergePlan, rows: DataFrame) -> DataFrame:
         f"{plan.batch}L AS {names.BATCH}",
         *reached,
     )
+
+
+def stored_rows(plan: MergePlan, outcome: Outcome) -> pa.Table | None:
+    """Return the rows that `written` gives as rows of Arrow, where they are in this process; else None.
+
+    What the plan gives the table, and they have not, is not among their columns: it is NULL.
+    """
+    if not isinstance(outcome.upserts, LocalFrame):
+        return None
+    rows = outcome.upserts.rows
+    said = {names.BATCH: plan.batch}
+    if plan.dimension.history is None:
+        said[names.EPOCH] = plan.epoch
+    rows = rows.drop_columns([name for name in said if name in rows.column_names])
+    for name, number in said.items():
+        rows = rows.append_column(name, pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows))
+    return rows

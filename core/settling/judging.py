@@ -102,7 +102,7 @@ def tied(before: Before, group: list[ChangeEvent]) -> int:
     standing = before.standing_of(group[0]) if before.dimension.unique_sequences else []
     if any(row.position.mark == group[0].position.mark for row in standing):
         return len(group)
-    return 0 if all(_are_alike(group[0], event) for event in group) else len(group) - 1
+    return 0 if all(_are_alike(group[0], event) for event in group[1:]) else len(group) - 1
 
 
 def _are_alike(one: ChangeEvent, other: ChangeEvent) -> bool:

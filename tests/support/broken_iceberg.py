@@ -17,6 +17,7 @@ from lakeward.adapters.iceberg import table
 from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.table import IcebergTable
 from lakeward.adapters.spark import items, names, resolve
+from lakeward.adapters.spark.local_frame import in_spark
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, standing
 from lakeward.adapters.tables import keeping, quarantine
@@ -146,7 +147,7 @@ def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -
             place = names.POSITION[1:]
             old = self.spark().table(quoted(*self.name))
             old = old.selectExpr(*cells, *[f"{name} AS {standing(name)}" for name in place])
-            rows = resolved.detail.upserts.join(old, list(plan.dimension.schema.names), "left")
+            rows = in_spark(resolved.detail.upserts).join(old, list(plan.dimension.schema.names), "left")
             before = {name: F.coalesce(F.col(standing(name)), F.col(name)) for name in place}
             resolved.detail.upserts = rows.withColumns(before)
         stage(self, change, plan, resolved)

@@ -28,8 +28,9 @@ def by_splicing(
     if wrong := done.wrong():
         refuse_broken(plan.dimension, plan.facts, wrong.keys, wrong.example)
     f, numbering = plan.facts, done.numbering(plan.numbered)
+    upserts = done.rows(numbering)
     outcome = Outcome(
-        upserts=done.rows(numbering),
+        upserts=upserts,
         removed=done.removed(),
         rejects=frame.where(IS_REJECT) if f.rejects else None,
         table=rows.table,
@@ -37,7 +38,7 @@ def by_splicing(
     refused, applied = sum(f.rejects.values()), sum(f.operations.values())
     return Resolved(
         counts=Counts(read=f.read, skipped=f.skipped, quarantined=refused, applied=applied),
-        written=outcome.upserts.count(),
+        written=upserts.count(),
         removed=done.removed().count(),
         current=done.opened(),
         numbered=numbering.given,

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.line import from_arrow
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.spark.truncates import literal, place_of
@@ -74,15 +75,15 @@ class ChangedRows:
         return rows.select([*own, FILE, POS])
 
 
-def removed_rows(found: SettledBatch, places: pa.Table | None) -> tuple[DataFrame | None, int]:
+def removed_rows(found: SettledBatch, places: pa.Table | None) -> tuple[Frame | None, int]:
     """Return the rows that go, and how many they are: those at `places`, and what lies below a truncate."""
     if found.drops_all:
         return None, found.rows.count()
-    frame = None if places is None else from_arrow(found.kept.spark(), places)
+    own = None if places is None else LocalFrame(places, found.kept.spark)
     if not found.truncates_others:
-        return frame, 0 if places is None else places.num_rows
+        return own, 0 if places is None else places.num_rows
     others = _truncated(found)
-    frame = others if frame is None else frame.unionByName(others, allowMissingColumns=True)
+    frame = others if own is None else own.in_spark().unionByName(others, allowMissingColumns=True)
     return frame, frame.count()
 
 

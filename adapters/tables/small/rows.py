@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -43,16 +44,29 @@ class StoredRows:
 
 
 def find_rows(rows: Rows, keys: Collection[Key], *, with_cells: bool) -> StoredRows:
-    """Find the rows of some keys by one query. Cells are read only where the batch needs them.
+    """Find the rows of some keys, in this process or by one query. Cells are read only where the batch needs them.
 
     Raises OverflowError for a time outside of the years 1 to 9999.
     """
     if not rows.are_there or not keys:
         return StoredRows()
-    key = rows.plan.dimension.key
-    sought = F.broadcast(from_arrow(rows.spark(), key_rows(keys, rows.plan.whole)))
-    found = _places(rows, with_cells=with_cells).join(sought, list(key), "left_semi")
-    return _by_key(to_arrow(found), rows.plan, with_cells=with_cells)
+    sought = key_rows(keys, rows.plan.whole)
+    found = _found_here(rows, sought, with_cells=with_cells)
+    if found is None:
+        wanted = F.broadcast(from_arrow(rows.spark(), sought))
+        found = to_arrow(_places(rows, with_cells=with_cells).join(wanted, sought.column_names, "left_semi"))
+    return _by_key(found, rows.plan, with_cells=with_cells)
+
+
+def _found_here(rows: Rows, keys: pa.Table, *, with_cells: bool) -> pa.Table | None:
+    """Return the rows of some keys as this process reads them, or None where Spark must."""
+    plan, history = rows.plan, rows.plan.dimension.history
+    if plan.changes or rows.table is None:
+        return None
+    found = rows.table.find(keys, _wanted(plan, with_cells=with_cells))
+    if found is None or history is None or not history.known:
+        return found
+    return found.filter(pc.is_null(found[history.shown.known_to]))
 
 
 def find_all(rows: Rows, most: int) -> StoredRows | None:
@@ -65,10 +79,15 @@ def find_all(rows: Rows, most: int) -> StoredRows | None:
 
 def _places(rows: Rows, *, with_cells: bool) -> DataFrame:
     """Return the rows of the table with the columns that a batch needs, their positions, and where they lie."""
-    every, dimension = rows.all(), rows.plan.stored
-    wanted = dimension.schema.names if with_cells else rows.plan.dimension.key
-    own = [name for name in dict.fromkeys((*wanted, *_ours(rows.plan.dimension))) if name in every.columns]
+    every = rows.all()
+    own = [name for name in _wanted(rows.plan, with_cells=with_cells) if name in every.columns]
     return every.selectExpr(*map(quoted, own), FILE, POS)
+
+
+def _wanted(plan: MergePlan, *, with_cells: bool) -> Sequence[str]:
+    """Return the columns of stored rows that a batch needs, where the table has them."""
+    wanted = plan.stored.schema.names if with_cells else plan.dimension.key
+    return list(dict.fromkeys((*wanted, *_ours(plan.dimension))))
 
 
 def _ours(dimension: Dimension) -> Sequence[str]:

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakeward.adapters.spark.histories import remembered_types
-from lakeward.adapters.spark.line import from_arrow
-from lakeward.adapters.spark.local_frame import Frame
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.remaking import remade
 from lakeward.adapters.tables.companion.entries import columns_in_part, columns_of
 from lakeward.adapters.tables.keeping import Keeping
@@ -40,10 +39,10 @@ def by_settling(kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | No
 def _resolved(found: SettledBatch) -> Resolved:
     plan, settled = found.plan, found.settled
     changed, rejects = ChangedRows.of(found), rejects_of(found)
-    places = changed.places(found)
+    upserts, places = LocalFrame(changed.written(plan), found.kept.spark), changed.places(found)
     removed, count = removed_rows(found, places)
     outcome = Outcome(
-        upserts=remade(from_arrow(found.kept.spark(), changed.written(plan)), plan.remaking),
+        upserts=remade(upserts.in_spark(), plan.remaking) if plan.remaking else upserts,
         removed=removed,
         rejects=refused_rows(found, rejects),
         entries=_entries(found),

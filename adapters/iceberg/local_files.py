@@ -1,0 +1,111 @@
+"""Data files of Iceberg tables that this process reads and writes itself: those of small batches."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import partial
+from io import BytesIO
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
+from pyroaring import BitMap64
+
+from lakeward.adapters.iceberg.columns import columns_in
+from lakeward.adapters.iceberg.data_files import DataFiles
+from lakeward.adapters.iceberg.java import Jvm, indexed
+from lakeward.adapters.iceberg.vectors import OF_POSITIONS, deleted_positions
+from lakeward.adapters.tables.beside import shaped
+from lakeward.adapters.tables.small.stored_files import MOST_FILES, StoredFile, read_rows
+from lakeward.adapters.tables.small.values import arrow_type
+
+_FIELD_ID: Final = b"PARQUET:field_id"
+_FORMS: Final = {
+    "write.parquet.": ("compression-codec", "zstd"),
+    "write.format.": ("default", "parquet"),
+    "encryption.": ("key-id", ""),
+}
+"""What may be said of the form of files where this process writes them, by the beginnings of properties' names."""
+
+
+def find_rows(
+    jvm: Jvm, table: Any, snapshot: Any, files: DataFiles, io: FileIO, keys: pa.Table, wanted: Sequence[str]
+) -> pa.Table | None:
+    """Return the wanted columns of the rows of a snapshot that have these keys, and where they lie.
+
+    Returns None where only Spark can read them.
+    """
+    stored = _stored(table, files, io)
+    schema = _schema(jvm, table.schemas().get(snapshot.schemaId()))
+    fields = {field.name: field for field in schema.fields if field.name in wanted}
+    if stored is None or any(field.initial_default is not None for field in fields.values()):
+        return None
+    types = {column.name: arrow_type(column.type) for column in columns_in(schema, str(table.name()))}
+    own = pa.schema([(name, types[name]) for name in wanted if name in fields])
+    ids = {name: field.field_id for name, field in fields.items()}
+    return read_rows(stored, partial(_names, ids), own, keys)
+
+
+def _stored(table: Any, files: DataFiles, io: FileIO) -> Sequence[StoredFile] | None:
+    """Return the files as this process reads them; None where they are many, or of a form that it does not."""
+    tasks, stored = files.at_most(MOST_FILES), list[StoredFile]()
+    for path, task in () if tasks is None else tasks.items():
+        deletes = list(indexed(task.deletes()))
+        if str(task.file().format().name()) != "PARQUET" or any(_is_of_others(delete) for delete in deletes):
+            return None
+        stored.append(StoredFile(path, io.new_input(path).open, partial(_deleted, table, io, deletes, path)))
+    return None if tasks is None else stored
+
+
+def _is_of_others(delete: Any) -> bool:
+    """Return whether a file of deletes names values, and no positions."""
+    return bool(delete.content().id() != OF_POSITIONS)
+
+
+def _deleted(table: Any, io: FileIO, deletes: Sequence[Any], path: str) -> BitMap64:
+    return BitMap64.union(BitMap64(), *(deleted_positions(table, io, delete, path) for delete in deletes))
+
+
+def _schema(jvm: Jvm, schema: Any) -> Schema:
+    return Schema.model_validate_json(jvm.iceberg.SchemaParser.toJson(schema))
+
+
+def _names(ids: Mapping[str, int], schema: pa.Schema) -> Mapping[str, str]:
+    """Return what columns are called in a file, by the ids of its fields. Raises ArrowInvalid where it has none."""
+    named = {int(field.metadata[_FIELD_ID]): field.name for field in schema if _FIELD_ID in (field.metadata or {})}
+    if len(named) < len(schema.names):
+        raise pa.ArrowInvalid("a column without an id: which one it is only the table's names would say")
+    return {name: named[id_] for name, id_ in ids.items() if id_ in named}
+
+
+def write_rows(jvm: Jvm, table: Any, io: FileIO, rows: pa.Table) -> Any | None:
+    """Write rows as one data file that no snapshot has yet, with bounds and counts as the table asks for them.
+
+    Returns None where the table wants what only Iceberg's own writer does: partitions, an order, a form of its own.
+    """
+    if table.spec().isPartitioned() or table.sortOrder().isSorted() or _has_own_form(jvm, table.properties()):
+        return None
+    schema = schema_to_pyarrow(_schema(jvm, table.schema()))
+    buffer = BytesIO()
+    pq.write_table(shaped(rows, schema), buffer, compression="zstd", store_decimal_as_integer=True)
+    location = str(table.locationProvider().newDataLocation(f"{uuid.uuid4()}.parquet"))
+    with io.new_output(location).create() as stream:
+        stream.write(buffer.getvalue())
+    file = table.io().newInputFile(location)
+    metrics = jvm.iceberg.parquet.ParquetUtil.fileMetrics(file, jvm.iceberg.MetricsConfig.forTable(table))
+    builder = jvm.iceberg.DataFiles.builder(table.spec())
+    return builder.withInputFile(file).withFormat("PARQUET").withMetrics(metrics).build()
+
+
+def _has_own_form(jvm: Jvm, properties: Any) -> bool:
+    """Return whether a table says in which form its files are, beyond what Iceberg writes down by default."""
+    select = jvm.iceberg.util.PropertyUtil.propertiesWithPrefix
+    for prefix, (name, usual) in _FORMS.items():
+        said = select(properties, prefix)
+        if said.size() != int(said.get(name) == usual):
+            return True
+    return False

@@ -1,0 +1,162 @@
+"""Rows of some keys, as this process reads them from Parquet files: exactly those that a filter finds."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from io import BytesIO
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap64
+
+from lakeward.adapters.spark.resolve import FILE, POS
+from lakeward.adapters.tables.small import stored_files
+from lakeward.adapters.tables.small.stored_files import MOST_FILES, StoredFile, read_rows
+
+Row = Mapping[str, Any]
+
+_SCHEMA: Final = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("note", pa.string())])
+
+
+def _written(rows: pa.Table, *, group: int = 3) -> bytes:
+    buffer = BytesIO()
+    pq.write_table(rows, buffer, row_group_size=group)
+    return buffer.getvalue()
+
+
+def _file(rows: pa.Table, number: int = 0, deleted: Sequence[int] = ()) -> StoredFile:
+    content = _written(rows)
+    return StoredFile(f"file-{number}", lambda: BytesIO(content), lambda: BitMap64(deleted))
+
+
+def _same(schema: pa.Schema) -> Mapping[str, str]:
+    return {name: name for name in schema.names}
+
+
+_ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "tenant": st.sampled_from(["a", "b", "ä", None]),
+            "id": st.integers(-3, 3) | st.none() | st.sampled_from([2**62, -(2**62)]),
+            "note": st.none() | st.text(max_size=2),
+        }
+    ),
+    max_size=12,
+)
+
+
+@given(files=st.lists(st.tuples(_ROWS, st.sets(st.integers(0, 11))), max_size=3), data=st.data())
+def test_the_rows_are_those_that_a_filter_finds(
+    files: list[tuple[list[Row], set[int]]], data: st.DataObject
+) -> None:
+    """Whatever lies in files and was deleted of them, by a key of one column or of two."""
+    key = data.draw(st.sampled_from([["id"], ["tenant"], ["tenant", "id"]]))
+    every = [tuple(row[name] for name in key) for rows, _ in files for row in rows]
+    whole = [one for one in every if None not in one] or [tuple({"tenant": "a", "id": 1}[name] for name in key)]
+    sought = data.draw(st.lists(st.sampled_from(whole), min_size=1))
+    stored = [
+        _file(pa.Table.from_pylist(rows, _SCHEMA), number, sorted(deleted))
+        for number, (rows, deleted) in enumerate(files)
+    ]
+    keys = pa.Table.from_pylist(
+        [dict(zip(key, one, strict=True)) for one in sought], pa.schema([_SCHEMA.field(name) for name in key])
+    )
+    found = read_rows(stored, _same, _SCHEMA, keys)
+    assert found is not None
+    wanted = [
+        {**row, FILE: f"file-{number}", POS: place}
+        for number, (rows, deleted) in enumerate(files)
+        for place, row in enumerate(rows)
+        if tuple(row[name] for name in key) in sought and place not in deleted
+    ]
+    assert sorted(found.to_pylist(), key=lambda row: (row[FILE], row[POS])) == wanted
+
+
+@pytest.mark.parametrize(
+    ("was", "type_", "values"),
+    [
+        (pa.int32(), pa.int64(), [1, 2]),
+        (pa.decimal128(5, 2), pa.decimal128(9, 2), [Decimal("1.50"), Decimal("2.50")]),
+        (pa.large_string(), pa.string(), ["a", "b"]),
+        (pa.date32(), pa.date32(), [dt.date(2026, 1, 1), dt.date(2026, 1, 2)]),
+    ],
+)
+def test_a_file_of_before_a_column_became_wider_is_read(was: pa.DataType, type_: pa.DataType, values: Any) -> None:
+    """Its keys are found by the type that the column has now."""
+    found = read_rows(
+        [_file(pa.table({"id": pa.array(values, was)}))],
+        _same,
+        pa.schema([("id", type_)]),
+        pa.table({"id": pa.array(values[1:], type_)}),
+    )
+    assert found is not None
+    assert (found["id"].to_pylist(), found[POS].to_pylist()) == (values[1:], [1])
+
+
+def test_a_column_that_a_file_lacks_is_null() -> None:
+    """It was added after the file was written."""
+    wanted = pa.schema([("id", pa.int64()), ("added", pa.date32())])
+    found = read_rows([_file(pa.table({"id": [1]}))], _same, wanted, pa.table({"id": [1]}))
+    assert found is not None
+    assert found.select(["id", "added"]).to_pylist() == [{"id": 1, "added": None}]
+
+
+def test_a_renamed_column_is_found_by_what_it_was_called() -> None:
+    """Two columns may even have changed their names with each other."""
+    names = {"id": "other", "other": "id"}
+    rows = pa.table({"id": [1, 2], "other": [2, 1]})
+    wanted = pa.schema([("id", pa.int64()), ("other", pa.int64())])
+    found = read_rows([_file(rows)], lambda _: names, wanted, pa.table({"id": [2]}))
+    assert found is not None
+    assert found.select(["id", "other", POS]).to_pylist() == [{"id": 2, "other": 1, POS: 0}]
+
+
+def test_nothing_is_sought_in_row_groups_without_such_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their bounds say so."""
+    read = list[int]()
+
+    def spied(*args: Any) -> Sequence[pa.Table]:
+        read.append(args[2])
+        return original(*args)
+
+    original = stored_files._Reader._read
+    monkeypatch.setattr(stored_files._Reader, "_read", spied)
+    rows = pa.table({"id": list(range(9))})
+    found = read_rows([_file(rows)], _same, rows.schema, pa.table({"id": [4]}))
+    assert found is not None
+    assert (found[POS].to_pylist(), read) == ([4], [1])
+
+
+_INT = pa.schema([("id", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "keys"),
+    [
+        pytest.param([_file(pa.table({"id": [1]}))] * (MOST_FILES + 1), _INT, [1], id="many files"),
+        pytest.param([_file(pa.table({"id": ["1"]}))], _INT, [1], id="another type"),
+        pytest.param([_file(pa.table({"id": [1.0]}))], pa.schema([("id", pa.float64())]), [1.0], id="floating"),
+        pytest.param(
+            [_file(pa.table({"id": [1], "s": [{"a": 1}]}))],
+            pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int64())]))]),
+            [1],
+            id="nested",
+        ),
+        pytest.param([StoredFile("x", lambda: BytesIO(b"PAR1 and no more"), BitMap64)], _INT, [1], id="broken"),
+    ],
+)
+def test_what_only_spark_knows_to_read_is_left_to_it(stored: Any, wanted: pa.Schema, keys: list[Any]) -> None:
+    """Nothing is guessed, and nothing is said: Spark reads it, or says what is wrong."""
+    assert read_rows(stored, _same, wanted, pa.table({"id": pa.array(keys, wanted.field("id").type)})) is None
+
+
+def test_large_files_are_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has more than one machine."""
+    monkeypatch.setattr(stored_files, "_MOST_BYTES", 1)
+    assert read_rows([_file(pa.table({"id": [1]}))], _same, _INT, pa.table({"id": [1]})) is None
