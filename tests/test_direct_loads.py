@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from project import Project
 
+from lakeward.adapters.tables import direct_load
+
 pytestmark = pytest.mark.spark
 
 BY_SPARK = "\n[spark]\nsmall_batch = 0\n"
@@ -77,3 +79,19 @@ def test_what_can_be_applied_whole_is_written_as_it_is_read_and_all_else_as_ever
     assert direct(project.call("run", "--once", "--json").err) == {"shop.item"}
     assert project.rows("item", columns=COLUMNS) == [(1, "New"), (2, "New"), (3, "New")]
     assert project.rows("wrong", columns=(*COLUMNS, "more")) == [(1, "Ann", "x")]
+
+
+@pytest.mark.parametrize("project", ["iceberg"], indirect=True)
+def test_a_key_that_nobody_looks_for_stands_twice(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of the test above show what each look is for: without it they are wrong."""
+    for look in ("repeats_a_key", "meets_a_row"):
+        monkeypatch.setattr(direct_load, look, lambda *_: False)
+    project.configure(TABLES + BY_SPARK, 'timestamp_column = "at"')
+    at = "2026-11-01 10:00:00"
+    project.put("LOAD00000001.csv", f"{at},1,Ann,1990-01-01\n{at},1,Eve,1990-01-01\n", "shop/twin")
+    project.put("LOAD00000001.csv", f"{at},1,Ann,1990-01-01\n", "shop/item")
+    project.call("run", "--once")
+    project.put("LOAD00000002.csv", f"{at},1,Eve,1990-01-01\n", "shop/item")
+    project.call("run", "--once")
+    twice = [(1, "Ann"), (1, "Eve")]
+    assert (project.rows("twin", columns=COLUMNS), project.rows("item", columns=COLUMNS)) == (twice, twice)

@@ -47,7 +47,8 @@ def find_rows(
     types = {column.name: arrow_type(column.type) for column in columns_in(schema, str(table.name()))}
     own = pa.schema([(name, types[name]) for name in wanted if name in fields])
     ids = {name: field.field_id for name, field in fields.items()}
-    return read_rows(stored, partial(_names, ids), own, keys)
+    is_partitioned = any(spec.isPartitioned() for spec in jvm.items(table.specs().values()))
+    return read_rows(stored, partial(_names, ids, is_partitioned), own, keys)
 
 
 def _stored(table: Any, files: DataFiles, io: FileIO) -> Sequence[StoredFile] | None:
@@ -74,12 +75,16 @@ def _schema(jvm: Jvm, schema: Any) -> Schema:
     return Schema.model_validate_json(jvm.iceberg.SchemaParser.toJson(schema))
 
 
-def _names(ids: Mapping[str, int], schema: pa.Schema) -> Mapping[str, str]:
-    """Return what columns are called in a file, by the ids of its fields. Raises ArrowInvalid where it has none."""
+def _names(ids: Mapping[str, int], is_partitioned: bool, schema: pa.Schema) -> Mapping[str, str]:
+    """Return what columns are called in a file, by the ids of its fields.
+
+    Raises ArrowInvalid where fields have none, or where a column that a file lacks may be told by its partition.
+    """
     named = {int(field.metadata[_FIELD_ID]): field.name for field in schema if _FIELD_ID in (field.metadata or {})}
-    if len(named) < len(schema.names):
-        raise pa.ArrowInvalid("a column without an id: which one it is only the table's names would say")
-    return {name: named[id_] for name, id_ in ids.items() if id_ in named}
+    found = {name: named[id_] for name, id_ in ids.items() if id_ in named}
+    if len(named) < len(schema.names) or (is_partitioned and len(found) < len(ids)):
+        raise pa.ArrowInvalid("what a column is, or holds, is not said by the file")
+    return found
 
 
 def write_rows(jvm: Jvm, table: Any, io: FileIO, rows: pa.Table) -> Any | None:

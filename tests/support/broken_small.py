@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from broken_ports import Whole
 from broken_tables import Draw
+from pyroaring import BitMap64
 
+from lakeward.adapters.iceberg import local_files
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.small import changed_rows, entries, rows, settled_batch
 from lakeward.adapters.tables.small.batch import SmallBatch, read_batch
@@ -148,6 +150,25 @@ class FindsNoStoredRow(Whole):
         patch.setattr(settled_batch, "find_rows", lambda *_, **__: StoredRows())
 
 
+class FindsRowsThatWereDeleted(Whole):
+    """Reads the data files of a table without what was deleted of them."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Know no deleted row."""
+        patch.setattr(local_files, "_deleted", lambda *_: BitMap64())
+
+
+class ReadsTheFirstFileAlone(Whole):
+    """Looks for keys in one data file of a table."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Read that of all files."""
+        stored = local_files._stored
+        patch.setattr(local_files, "_stored", lambda *args: (stored(*args) or [])[:1])
+
+
 class LosesTheSecondPlaceOfAKey(Whole):
     """Takes away one of the stored rows of a key alone."""
 
@@ -225,6 +246,7 @@ _WAITS = "a_row_that_cannot_be_applied_holds_its_key"
 
 BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "an_update_takes_the_place_of_a_row": (FindsNoStoredRow,),
+    "any_delivery_of_many_histories_gives_their_databases": (FindsRowsThatWereDeleted, ReadsTheFirstFileAlone),
     "the_last_of_several_changes_of_a_key_stands": (ReadsABatchWithoutItsLastEvent,),
     "an_object_that_comes_again_changes_nothing": (TakesCopiesForNews,),
     "a_late_change_overwrites_nothing_that_is_newer": (ForgetsRememberedDeletes,),
