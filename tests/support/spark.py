@@ -29,8 +29,13 @@ To compile plans of a few rows takes longer than to interpret them. What is `com
 their own.
 """
 
-QUICKLY_COMPILED = {"spark.driver.extraJavaOptions": " ".join([*JAVA, "-XX:TieredStopAtLevel=1"])}
-"""Java compiles its own code once: to count how often it runs, and to optimize it, costs more than it gains."""
+_OTHERWISE = {"-XX:+UseParallelGC": "-XX:+UseSerialGC"}
+_QUICKLY = ("-XX:TieredStopAtLevel=1", "-Ddelta.log.cacheSize=25", *(_OTHERWISE.get(one, one) for one in JAVA))
+QUICKLY_COMPILED = {"spark.driver.extraJavaOptions": " ".join(_QUICKLY)}
+"""Java compiles its own code once: to count how often it runs, and to optimize it, costs more than it gains.
+
+The cores that a collector in parallel takes are busy with other tests, and Delta keeps the logs of 10,000 tables.
+"""
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 """What Spark does by default."""
