@@ -62,8 +62,11 @@ def _vector(table: Folder, vector: Mapping[str, Any]) -> str | None:
     kind, written = vector["storageType"], str(vector["pathOrInlineDv"])
     if kind == "p":
         return _place(table, written)
-    if kind != "u":
-        return None
+    return table.place(vector_name(written)) if kind == "u" else None
+
+
+def vector_name(written: str) -> str:
+    """Return the file of a deletion vector, seen from the table's folder, of which the log has the name encoded."""
     folder, digits = written[:-_UUID], written[-_UUID:]
     name = uuid.UUID(bytes=base64.b85decode(digits.translate(str.maketrans(_Z85, _ASCII85))))
-    return table.place("/".join(filter(None, (folder, f"deletion_vector_{name}.bin"))))
+    return "/".join(filter(None, (folder, f"deletion_vector_{name}.bin")))

@@ -20,8 +20,10 @@ from lakeward.adapters.delta import ddl
 from lakeward.adapters.delta.adopting import DeltaTheirs
 from lakeward.adapters.delta.change import Change
 from lakeward.adapters.delta.checking import FEED, check, check_renames
+from lakeward.adapters.delta.data_files import DataFiles
 from lakeward.adapters.delta.evolving import properties_for, renamed
 from lakeward.adapters.delta.java import Jvm, committing
+from lakeward.adapters.delta.local_files import find_rows
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.delta.progress import standing_of
 from lakeward.adapters.delta.rollback import DeltaLine, oldest_batch
@@ -61,6 +63,7 @@ class _Version:
     java: Any
     spark: SparkSession
     has_vectors: bool
+    files: DataFiles
 
     @property
     def is_written(self) -> bool:
@@ -83,8 +86,9 @@ class _Version:
         rows = self.spark.read.format("delta").option("versionAsOf", int(self.java.version())).load(self.path)
         return rows.selectExpr("*", f"_metadata.file_path AS {FILE}", f"{place} AS {POS}")
 
-    def find(self, _keys: pa.Table, _wanted: Sequence[str]) -> None:
-        """Return None: only Spark reads its rows."""
+    def find(self, keys: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
+        """Return these columns of the rows with some keys, and where each lies; None where Spark must read them."""
+        return find_rows(self.files, keys, wanted)
 
 
 class DeltaTable:
@@ -170,7 +174,8 @@ class DeltaTable:
         snapshot = jvm.snapshot(self.path)
         vectors = jvm.single(jvm.delta.commands, "DeletionVectorUtils")
         has_vectors = bool(vectors.deletionVectorsWritable(snapshot.protocol(), snapshot.metadata()))
-        return _Version(self.path, snapshot, jvm.spark, has_vectors)
+        files = DataFiles(jvm, self.places.at(self.dimension.name), snapshot)
+        return _Version(self.path, snapshot, jvm.spark, has_vectors, files)
 
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit."""

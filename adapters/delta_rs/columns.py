@@ -71,10 +71,11 @@ def columns_of(schema: deltalake.Schema, table: str) -> Schema:
 
 def columns_in(schema: deltalake.Schema, table: str) -> Schema:
     """Return all columns of a table; raises TableError for one of a type that lakeward has not."""
-    return Schema(tuple(_column(field, table) for field in json.loads(schema.to_json())["fields"]))
+    return Schema(tuple(column_of(field, table) for field in json.loads(schema.to_json())["fields"]))
 
 
-def _column(field: Mapping[str, Any], table: str) -> Column:
+def column_of(field: Mapping[str, Any], table: str) -> Column:
+    """Return a column as the log has it; raises TableError where lakeward has no such type."""
     try:
         return Column(field["name"], _read(field["type"]))
     except KeyError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -65,8 +66,8 @@ def read_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema, keys
         sought = keys.cast(pa.schema([wanted.field(name) for name in keys.column_names])).group_by(
             keys.column_names
         )
-        reader = _Reader(names, wanted, sought.aggregate([]))
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ExitStack() as opened_files, ThreadPoolExecutor(_AT_ONCE) as pool:
+            reader = _Reader(names, wanted, sought.aggregate([]), opened_files)
             opened = list(pool.map(reader.open, files))
             if None in opened or sum(one.size for one in opened if one is not None) > _MOST_BYTES:
                 return None
@@ -90,17 +91,18 @@ class _OpenFile:
 
 
 class _Reader:
-    def __init__(self, names: Names, wanted: pa.Schema, keys: pa.Table) -> None:
+    def __init__(self, names: Names, wanted: pa.Schema, keys: pa.Table, opened: ExitStack) -> None:
         self.names = names
         self.wanted = wanted
         self.keys = keys
+        self.opened = opened
         self.schema = pa.schema([*wanted, pa.field(FILE, pa.string()), pa.field(POS, pa.int64())])
         self.empty = self.schema.empty_table()
         self.ranges = {name: _range_of(keys[name]) for name in keys.column_names}
 
     def open(self, stored: StoredFile) -> _OpenFile | None:
         """Open a file; return None where a column of it has a type that only Spark knows to read."""
-        parquet = pq.ParquetFile(stored.open())
+        parquet = pq.ParquetFile(self.opened.enter_context(closing(stored.open())))
         schema, metadata = parquet.schema_arrow, parquet.metadata
         names = {name: own for name, own in self.names(schema).items() if name in self.wanted.names}
         for name, own in names.items():
