@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.delta.evolving import renamed, with_changes
 from lakeward.adapters.delta.java import Jvm, lost_race
+from lakeward.adapters.delta.new_files import write_rows
 from lakeward.adapters.delta.progress import APP, PROGRESS, SCHEMA
 from lakeward.adapters.delta.saying import said_by
 from lakeward.adapters.spark.inline import inline
@@ -63,6 +65,12 @@ class Change:
     def add(self, rows: DataFrame) -> None:
         """Write new rows."""
         self.added += self.jvm.items(self.transaction.writeFiles(rows._jdf))
+
+    def add_here(self, rows: pa.Table | None) -> bool:
+        """Write new rows from this process, where they are there; return whether they are written."""
+        file = None if rows is None else write_rows(self.jvm, self.log, self.transaction, rows)
+        self.added += [] if file is None else [file]
+        return file is not None
 
     def read_added(self) -> DataFrame:
         """Return the new rows that were written."""

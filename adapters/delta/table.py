@@ -44,7 +44,7 @@ from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolve import Work, resolved_by
 from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.undoing import KeepingEarlier
-from lakeward.adapters.tables.writing import written
+from lakeward.adapters.tables.writing import stored_rows, written
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict
 from lakeward.core.evolution import with_new_names
@@ -226,17 +226,15 @@ class DeltaTable:
             change.drop_all(resolved.removed)
         if outcome.staged is not None:
             return
-        rows = written(plan, resolved)
         if not outcome.drops_all and resolved.removed and outcome.removed is not None:
             removed = in_spark(outcome.removed)
-            if change.has_vectors:
-                change.delete(removed.select(FILE, POS))
-            else:
+            if not change.has_vectors:
                 gone = removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
                 others = called_now(change.rewrite(removed), plan.renames)
                 others = fitted(others, plan.stored.schema).join(gone, gone.columns, "left_anti")
-                rows = others.unionByName(rows, allowMissingColumns=True)
+                rows = others.unionByName(written(plan, resolved), allowMissingColumns=True)
                 change.add(rows.select(*[F.col(quoted(name)) for name in rows.columns]))
                 return
-        if resolved.written:
-            change.add(rows)
+            change.delete(removed.select(FILE, POS))
+        if resolved.written and not change.add_here(stored_rows(plan, outcome)):
+            change.add(written(plan, resolved))
