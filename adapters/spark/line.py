@@ -61,11 +61,13 @@ def to_arrow(frame: DataFrame) -> pa.Table:
 def from_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return rows as a frame; `createDataFrame` takes Arrow since Spark 4.0 (SPARK-48220).
 
-    A time without a zone stays one: by default Spark would take it for one of the session's zone.
+    A time without a zone stays one: by default Spark would take it for one of the session's zone. Batches without a
+    row are left out: Spark would stop at one that is not the first, and pass over all rows behind it.
     """
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # Spark is imported late
 
     schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+    rows = pa.Table.from_batches([batch for batch in rows.to_batches() if batch.num_rows], rows.schema)
     if line() != "3.5":
         return spark.createDataFrame(rows, schema)
     from pyspark.sql import DataFrame  # noqa: PLC0415

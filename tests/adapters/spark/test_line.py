@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark import line as lines
 from lakeward.core.errors import SetupError
@@ -42,3 +44,12 @@ def test_before_spark_4_texts_are_checked_by_decoding_them(monkeypatch: pytest.M
     assert lines.is_valid_utf8("t") == "encode(decode(CAST(t AS binary), 'UTF-8'), 'UTF-8') = CAST(t AS binary)"
     installed(monkeypatch, "4.1.4")
     assert lines.is_valid_utf8("t") == "is_valid_utf8(t)"
+
+
+@pytest.mark.spark
+def test_no_row_is_lost_behind_batches_without_one(active: SparkSession) -> None:
+    """Tables of Arrow that were put together have such."""
+    schema = pa.schema([("id", pa.int64())])
+    for counts in ([0, 2], [2, 0, 2], [0, 0, 2], [0, 0]):
+        parts = [pa.table({"id": list(range(count))}, schema=schema) for count in counts]
+        assert lines.from_arrow(active, pa.concat_tables(parts)).count() == sum(counts)
