@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from lakeward.adapters.delta.evolving import renamed, with_changes
 from lakeward.adapters.delta.java import Jvm, lost_race
 from lakeward.adapters.delta.new_files import write_rows
-from lakeward.adapters.delta.progress import APP, PROGRESS, SCHEMA
-from lakeward.adapters.delta.saying import said_by
+from lakeward.adapters.delta.progress import SCHEMA
+from lakeward.adapters.delta.transaction import commit, operation_of, read_batch, with_columns
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.resolve import FILE, POS
@@ -41,7 +41,7 @@ class Change:
         self.log = jvm.log(path)
         self.transaction = self.log.startTransaction(jvm.none, jvm.some(snapshot))
         self.transaction.readWholeTable()
-        self.batch = int(self.transaction.txnVersion(APP))
+        self.batch = read_batch(jvm, self.transaction, snapshot)
         self.schema_changes: Sequence[SchemaChange] = ()
         self.added: list[Any] = []
         self.removed: list[Any] = []
@@ -168,7 +168,7 @@ class Change:
     def commit(self, progress: Progress, written: int, removed: int) -> Commit:
         """Make the change visible, with the progress: one version of the log."""
         said = {SCHEMA: "; ".join(map(str, self.schema_changes))} if self.schema_changes else {}
-        operation = self.jvm.single(self.jvm.delta, "DeltaOperations$ManualUpdate")
+        operation = operation_of(self.jvm, progress.batch, changes_columns=bool(self.schema_changes))
         self.is_sent = True
         version = commit(self.jvm, self.transaction, [*self.added, *self.removed], progress, said, operation)
         return Commit(str(version), written, removed)
@@ -193,34 +193,6 @@ class Change:
         base = self.log.dataPath()
         if self.jvm.snapshot(self.path).version() == 0:
             base.getFileSystem(self.log.newDeltaHadoopConf()).delete(base, True)
-
-
-def with_columns(jvm: Jvm, transaction: Any, schema: str, partitions: Sequence[str]) -> None:
-    """Give a table other columns with a transaction, as JSON of its log; all else of its metadata stays."""
-    metadata = transaction.metadata()
-    transaction.updateMetadata(
-        jvm.delta.actions.Metadata(
-            metadata.id(),
-            metadata.name(),
-            metadata.description(),
-            metadata.format(),
-            schema,
-            jvm.seq(partitions),
-            metadata.configuration(),
-            metadata.createdTime(),
-        ),
-        False,  # the properties that a session gives new tables are none of this one's
-    )
-
-
-def commit(
-    jvm: Jvm, transaction: Any, files: Sequence[Any], progress: Progress, said: Mapping[str, str], operation: Any
-) -> int:
-    """Commit files that are added and removed, with the progress and what else is `said`; return the version."""
-    line, actions = progress.to_json(), jvm.delta.actions
-    kept = [actions.SetTransaction(APP, progress.batch, jvm.none), actions.DomainMetadata(APP, line, False)]
-    with said_by(jvm.spark, {PROGRESS: line, **said}):
-        return int(transaction.commit(jvm.seq([*files, *kept]), operation))
 
 
 def _rows(file: Any) -> int | None:

@@ -11,8 +11,8 @@ import deltalake
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.delta.change import commit, with_columns
 from lakeward.adapters.delta.java import Jvm
+from lakeward.adapters.delta.transaction import commit, with_columns
 from lakeward.core.errors import TableError
 from lakeward.core.ports import Version
 
