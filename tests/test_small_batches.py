@@ -60,6 +60,30 @@ def queries_after(spark: SparkSession, last: int) -> list[tuple[int, str, str]]:
     return sorted(text for text in texts if text[0] > last)
 
 
+def count_jobs(spark: SparkSession) -> int:
+    """Return how many jobs Spark has run."""
+    java: Any = spark
+    java.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    newest = java.sparkContext._jsc.sc().statusStore().jobsList(None)
+    return max((newest.apply(place).jobId() for place in range(newest.size())), default=-1) + 1
+
+
+@pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
+def test_a_small_batch_runs_no_job_of_spark(project: Project, spark: SparkSession) -> None:
+    """It updates, deletes and adds rows of a table that has rows of before, and vectors of deleted ones."""
+    project.configure(WIDE.replace("small_batch = 0", "small_batch = 100"), 'timestamp_column = "at"')
+    project.put("LOAD00000001.csv", "".join(f"2026-11-01 10:00:00,{number},{ROW}\n" for number in range(9)))
+    project.run()
+    before = count_jobs(spark)
+    for day in (2, 3, 4):
+        events = [("U", day), ("I", day + 20), ("D", day - 2)]
+        lines = [f"{word},2026-11-0{day} 10:00:0{n},{key},{ROW}\n" for n, (word, key) in enumerate(events)]
+        project.put(f"2026110{day}-100000000.csv", "".join(lines))
+        assert project.run()["shop.item"]["counts"]["applied"] == 3
+    assert count_jobs(spark) == before
+    assert [key for (key,) in project.rows(columns=("id",))] == [3, 4, 5, 6, 7, 8, 22, 23, 24]
+
+
 @pytest.mark.parametrize("project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True)
 def test_spark_works_out_a_batch_of_one_row_too_many(project: Project) -> None:
     project.configure(TABLES)

@@ -10,11 +10,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakeward.adapters.delta.data_files import DataFiles
 from lakeward.adapters.delta.evolving import renamed, with_changes
 from lakeward.adapters.delta.java import Jvm, lost_race
-from lakeward.adapters.delta.new_files import write_rows
+from lakeward.adapters.delta.new_files import write_deletions, write_rows
 from lakeward.adapters.delta.progress import SCHEMA
 from lakeward.adapters.delta.transaction import commit, operation_of, read_batch, with_columns
+from lakeward.adapters.delta.vectors import deletions
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.resolve import FILE, POS
@@ -30,11 +32,14 @@ _VECTOR: Final = {"filePath": "string", "deletionVectorId": "string"}
 class Change:
     """Files that a commit will add and remove, all of them written, none of them visible.
 
-    `snapshot` is the version that was read: whatever was committed since is a conflict.
+    `snapshot` is the version that was read, with its `files`: whatever was committed since is a conflict.
     """
 
-    def __init__(self, jvm: Jvm, path: str, snapshot: Any, *, has_vectors: bool = False) -> None:
+    def __init__(
+        self, jvm: Jvm, path: str, snapshot: Any, files: DataFiles | None = None, *, has_vectors: bool = False
+    ) -> None:
         self.jvm = jvm
+        self.files = files
         self.path = path
         self.snapshot = snapshot
         self.has_vectors = has_vectors
@@ -45,7 +50,7 @@ class Change:
         self.schema_changes: Sequence[SchemaChange] = ()
         self.added: list[Any] = []
         self.removed: list[Any] = []
-        self.vectors: list[Any] = []
+        self.vectors: Sequence[Any] = []
         self.dropped_rows = 0
         self.deleted_rows = 0
         self.rewrites = False
@@ -97,6 +102,18 @@ class Change:
         partitions = () if self.jvm.is_of_3_5 else (1,)  # of the log's files, which are few
         changed = helper.processUnmodifiedData(spark._jsparkSession, touched, self.snapshot, *partitions)
         self.removed += self.jvm.items(changed._1())
+
+    def delete_here(self, places: pa.Table | None) -> bool:
+        """Mark rows as deleted from this process, where it knows in which files they lie; return whether."""
+        if places is None or self.files is None or self.files.by_url is None:
+            return False
+        found = deletions(self.files.table, self.files.by_url, places)
+        if found is None:
+            return False
+        self.deleted_rows = sum(deletion.newly_deleted for deletion in found)
+        self.vectors, changed = write_deletions(self.jvm, self.log, found)
+        self.removed += changed
+        return True
 
     def _vectors_of(self, target: DataFrame) -> Any:
         """Write the deletion vectors; Delta 3.3 asks its transaction where, and Delta 4.4 is told."""

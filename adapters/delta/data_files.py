@@ -125,7 +125,8 @@ def _kept(checkpoint: pq.ParquetFile) -> Iterator[tuple[str, Mapping[str, Any]]]
     rows = checkpoint.read([f"add.{name}" for name in fields if name in _FIELDS])["add"]
     for add in rows.filter(pc.is_valid(rows)).to_pylist():
         lacks_stats = add.get("stats") is None and "stats_parsed" in fields
-        maps = {name: dict(add[name]) for name in ("partitionValues", "tags") if add.get(name) is not None}
+        tags = add.pop("tags", None)
+        maps = {"partitionValues": dict(add["partitionValues"]), **({"tags": dict(tags)} if tags else {})}
         yield "stats" if lacks_stats else "add", {**_without_nulls(add), **maps}
 
 

@@ -65,6 +65,11 @@ def _vector(table: Folder, vector: Mapping[str, Any]) -> str | None:
     return table.place(vector_name(written)) if kind == "u" else None
 
 
+def name_in_log(vector: uuid.UUID) -> str:
+    """Return how the log names a file of deletion vectors in the table's folder, `deletion_vector_<vector>.bin`."""
+    return base64.b85encode(vector.bytes).decode().translate(str.maketrans(_ASCII85, _Z85))
+
+
 def vector_name(written: str) -> str:
     """Return the file of a deletion vector, seen from the table's folder, of which the log has the name encoded."""
     folder, digits = written[:-_UUID], written[-_UUID:]

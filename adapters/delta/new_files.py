@@ -1,4 +1,4 @@
-"""Data files of Delta tables that this process writes itself: the new rows of small batches."""
+"""Files of Delta tables that this process writes itself: the new rows of small batches, and which go."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from lakeward.adapters.delta.java import Jvm
 from lakeward.adapters.delta.local_files import MODE, PHYSICAL, said
+from lakeward.adapters.delta.vectors import Deletion, encode_vectors
 from lakeward.adapters.delta_rs.columns import column_of
 from lakeward.adapters.tables.beside import shaped
 from lakeward.adapters.tables.small.values import arrow_type
@@ -75,7 +76,7 @@ def write_rows(jvm: Jvm, log: Any, transaction: Any, rows: pa.Table) -> Any | No
     buffer = BytesIO()
     pq.write_table(stored, buffer, compression="snappy", store_decimal_as_integer=True)
     name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
-    write_file(jvm, log, name, buffer.getvalue())
+    _write_file(jvm, log, name, buffer.getvalue())
     add = {
         "path": name,
         "partitionValues": {},
@@ -84,10 +85,36 @@ def write_rows(jvm: Jvm, log: Any, transaction: Any, rows: pa.Table) -> Any | No
         "dataChange": True,
         "stats": json.dumps(statistics(stored)),
     }
+    return _added(jvm, add)
+
+
+def write_deletions(jvm: Jvm, log: Any, found: Sequence[Deletion]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Write the deletion vectors of data files; return these, and the actions that put them in the log.
+
+    A file without a row that is left goes as a whole, and needs no vector.
+    """
+    in_part = [deletion for deletion in found if not deletion.is_whole]
+    name, content, vectors = encode_vectors(in_part)
+    if in_part:
+        _write_file(jvm, log, name, content)
+    marked = [
+        _added(jvm, {**deletion.add, "deletionVector": vector}).deletionVector()
+        for deletion, vector in zip(in_part, vectors, strict=True)
+    ]
+    pairs = [
+        _added(jvm, deletion.add).removeRows(vector, True, True)
+        for deletion, vector in zip(in_part, marked, strict=True)
+    ]
+    whole = [_added(jvm, deletion.add).remove() for deletion in found if deletion.is_whole]
+    return marked, [action for pair in pairs for action in (pair._1(), pair._2())] + whole
+
+
+def _added(jvm: Jvm, add: Mapping[str, Any]) -> Any:
+    """Return a data file as Delta has it, given as the log does."""
     return jvm.single(jvm.delta.actions, "Action").fromJson(json.dumps({"add": add}))
 
 
-def write_file(jvm: Jvm, log: Any, name: str, content: bytes) -> None:
+def _write_file(jvm: Jvm, log: Any, name: str, content: bytes) -> None:
     """Write a file into the folder of a table."""
     path = jvm.root.org.apache.hadoop.fs.Path(log.dataPath(), name)
     stream = path.getFileSystem(log.newDeltaHadoopConf()).create(path, False)

@@ -194,7 +194,8 @@ class DeltaTable:
         version = table if isinstance(table, _Version) else self._made(jvm)
         changes = () if plan.creates else plan.changes
         snapshot = self._enabled(jvm, version.java, properties_for(changes))
-        change = Change(jvm, self.path, snapshot, has_vectors=version.has_vectors)
+        files = version.files if snapshot is version.java else None
+        change = Change(jvm, self.path, snapshot, files, has_vectors=version.has_vectors)
         if changes:
             change.evolve(changes)
         return change
@@ -227,14 +228,18 @@ class DeltaTable:
         if outcome.staged is not None:
             return
         if not outcome.drops_all and resolved.removed and outcome.removed is not None:
-            removed = in_spark(outcome.removed)
             if not change.has_vectors:
-                gone = removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
-                others = called_now(change.rewrite(removed), plan.renames)
-                others = fitted(others, plan.stored.schema).join(gone, gone.columns, "left_anti")
-                rows = others.unionByName(written(plan, resolved), allowMissingColumns=True)
-                change.add(rows.select(*[F.col(quoted(name)) for name in rows.columns]))
+                self._rewrite(change, plan, resolved, in_spark(outcome.removed))
                 return
-            change.delete(removed.select(FILE, POS))
+            if not change.delete_here(outcome.places):
+                change.delete(in_spark(outcome.removed).select(FILE, POS))
         if resolved.written and not change.add_here(stored_rows(plan, outcome)):
             change.add(written(plan, resolved))
+
+    def _rewrite(self, change: Change, plan: MergePlan, resolved: Resolved, removed: DataFrame) -> None:
+        """Stage files anew that have rows which go, with the new rows."""
+        gone = removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
+        others = called_now(change.rewrite(removed), plan.renames)
+        others = fitted(others, plan.stored.schema).join(gone, gone.columns, "left_anti")
+        rows = others.unionByName(written(plan, resolved), allowMissingColumns=True)
+        change.add(rows.select(*[F.col(quoted(name)) for name in rows.columns]))

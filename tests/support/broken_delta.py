@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from ways import use_spark
 
-from lakeward.adapters.delta import change
+from lakeward.adapters.delta import change, vectors
 from lakeward.adapters.delta.change import Change
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.spark.inline import inline
@@ -20,12 +24,32 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 def marks_the_row_behind(patch: pytest.MonkeyPatch) -> None:
     """Counts the rows of a file from one, where Delta counts from nought."""
+    delete = Change.delete_here
+
+    def behind(self: Change, places: pa.Table | None) -> bool:
+        if places is None:
+            return False
+        moved = pc.add(places[POS], 1)
+        return delete(self, places.drop_columns([POS]).append_column(POS, moved))
+
+    patch.setattr(Change, "delete_here", behind)
+
+
+def marks_the_row_behind_by_spark(patch: pytest.MonkeyPatch) -> None:
+    """Does so where Spark works out the batch."""
+    use_spark(patch)
     delete = Change.delete
     patch.setattr(Change, "delete", lambda self, places: delete(self, places.withColumn(POS, F.col(POS) + 1)))
 
 
 def forgets_the_vector_before(patch: pytest.MonkeyPatch) -> None:
     """Puts a deletion vector in the place of another, without what that one deleted."""
+    patch.setattr(vectors, "read_vector", lambda *_: BitMap64())
+
+
+def forgets_the_vector_before_by_spark(patch: pytest.MonkeyPatch) -> None:
+    """Does so where Spark works out the batch."""
+    use_spark(patch)
 
     def without(spark: SparkSession, types: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> DataFrame:
         return inline(spark, types, [(url, None) for url, _ in rows])
@@ -49,7 +73,9 @@ def loses_what_else_a_file_held(patch: pytest.MonkeyPatch) -> None:
 COPY_ON_WRITE = TableOptions(write_mode="copy-on-write")
 BROKEN: Sequence[tuple[str, Break, TableOptions]] = (
     ("in order", marks_the_row_behind, TableOptions()),
+    ("in order", marks_the_row_behind_by_spark, TableOptions()),
     ("in order", forgets_the_vector_before, TableOptions()),
+    ("in order", forgets_the_vector_before_by_spark, TableOptions()),
     ("in order", loses_what_else_a_file_held, COPY_ON_WRITE),
     ("reloaded", keeps_rows_that_a_load_does_not_hold, TableOptions()),
 )
