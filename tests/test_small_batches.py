@@ -68,6 +68,7 @@ def count_jobs(spark: SparkSession) -> int:
     return max((newest.apply(place).jobId() for place in range(newest.size())), default=-1) + 1
 
 
+@pytest.mark.lines
 @pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
 def test_a_small_batch_runs_no_job_of_spark(project: Project, spark: SparkSession) -> None:
     """It updates, deletes and adds rows of a table that has rows of before, and vectors of deleted ones."""

@@ -83,6 +83,7 @@ def _said(add: Any) -> dict[str, Any]:
     return dict(json.loads(json.loads(add.json())["add"]["stats"]))
 
 
+@pytest.mark.lines
 def test_every_reader_finds_the_rows(active: SparkSession, tmp_path: Path) -> None:
     change = _change(active, tmp_path / "table", _TYPES)
     assert change.add_here(_ROWS.select(_SCHEMA.names[::-1]))
@@ -95,6 +96,7 @@ def test_every_reader_finds_the_rows(active: SparkSession, tmp_path: Path) -> No
     assert found.count() == 1
 
 
+@pytest.mark.lines
 def test_the_log_says_of_it_what_it_says_of_files_of_delta(active: SparkSession, tmp_path: Path) -> None:
     change = _change(active, tmp_path / "table", _TYPES)
     assert change.add_here(_ROWS)
@@ -111,6 +113,7 @@ def _fields(change: Change) -> list[dict[str, Any]]:
     return list(json.loads(str(change.transaction.metadata().schemaString()))["fields"])
 
 
+@pytest.mark.lines
 def test_what_was_written_is_taken_back(active: SparkSession, tmp_path: Path) -> None:
     change = _change(active, tmp_path / "table", _TYPES)
     assert change.add_here(_ROWS)
