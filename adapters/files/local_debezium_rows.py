@@ -36,6 +36,7 @@ class DebeziumRows:
             broken = own_words
         unset = None if after is None else self._unset(after, operation, columns)
         is_read, message = operation == "read", found.message
+        time, unread_time = self._time(found)
         sequence, log = (
             place_and_log(field, is_read) if self.local.decoder.has_places else (no_place(is_read), None)
         )
@@ -47,7 +48,8 @@ class DebeziumRows:
             unset=unset,
             has_image=self._has_image(found, columns),
             operation=operation,
-            time=self._time(found),
+            time=time,
+            unread_time=unread_time,
             sequence=sequence,
             log=log,
             transaction=self.local.transaction(found),
@@ -97,19 +99,23 @@ class DebeziumRows:
             return False
         return all(name in found.before for name in columns.told) and not self.local.has_word(found.before)
 
-    def _time(self, found: Opened) -> int | None:
-        """Return when the change was made, in microseconds, not when the connector came to it."""
+    def _time(self, found: Opened) -> tuple[int | None, str | None]:
+        """Return when the change was made, in microseconds, not when the connector came to it.
+
+        Behind it stands the text of a time that cannot be read, None where there is none.
+        """
         of, prefix = (found.after, "__source_ts_") if self.local.decoder.is_flat else (found.source, "ts_")
-        if of is None:
-            return None
-        micros = number(text_of(of.get(f"{prefix}us")))
-        if micros is None and (nanos := number(text_of(of.get(f"{prefix}ns")))) is not None:
+        texts = {f"{prefix}{unit}": text_of((of or {}).get(f"{prefix}{unit}")) for unit in ("us", "ns", "ms")}
+        micros, nanos, millis = map(number, texts.values())
+        if micros is None and nanos is not None:
             if abs(nanos) >= 10**21:
                 raise SparkNeeded("a time is too great a number")
             micros = abs(nanos) // 1000 * (1 if nanos > 0 else -1)
-        if micros is None and (millis := number(text_of(of.get(f"{prefix}ms")))) is not None:
+        if micros is None and millis is not None:
             micros = millis * 1000
-        return micros if micros and -(2**63) <= micros < 2**63 else None
+        if micros is not None and -(2**63) <= micros < 2**63:
+            return micros or None, None
+        return None, next((f"{name}: {text}" for name, text in texts.items() if text is not None), None)
 
     def _broken(self, found: Opened) -> str | None:
         if found.is_tombstone:

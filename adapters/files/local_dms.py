@@ -42,7 +42,7 @@ class LocalDms:
         when = text_of(told.get("timestamp")) if when is None else when
         transaction = text_of(told.get("transaction-id"))
         other = f"{or_star(schema)}.{or_star(table)}"[:LONGEST_NAME] if has_row else None
-        cells = data or {}
+        cells, time = data or {}, None if when is None else _MOMENT(when)
         return Row(
             message.line,
             None if is_of_other else message.line.text,
@@ -50,7 +50,8 @@ class LocalDms:
             self._was(said, data, before, columns),
             has_image=self._has_image(said, data, before, columns),
             operation=said if said is None else OPERATIONS.get(said, said),
-            time=None if when is None else _MOMENT(when),
+            time=time,
+            unread_time=None if when is None or time is not None else f"the time of metadata: {when}",
             sequence=no_place(said == "load"),
             transaction=when if transaction is None else transaction,
             broken=_broken(message, is_row, lacks=data is None or meta is None),

@@ -104,6 +104,7 @@ class Row:
     has_image: bool | None = None
     operation: str | None = None
     time: int | None = None
+    unread_time: str | None = None
     sequence: str | None = None
     log: str | None = None
     transaction: str | None = None
@@ -170,7 +171,8 @@ class Rows:
     def _add(self, row: Row, key_misfit: str | None, misfit: str | None) -> None:
         sequence = None if row.is_blank else row.sequence
         found = (
-            *(row.operation, time_text(row.time), sequence, row.transaction, key_misfit, misfit, row.broken),
+            *(row.operation, time_text(row.time) or row.unread_time, sequence, row.transaction),
+            *(key_misfit, misfit, row.broken),
             *(row.is_blank, row.text, row.line.number, row.line.name, False),
             *(row.unset, row.has_image, row.strange, row.log),
         )

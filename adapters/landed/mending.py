@@ -198,7 +198,8 @@ def mended_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry
         *[f"{sql} AS {_OLD}{then[name]}" for name, sql in before.items()],
         f"{moment} AS {_MOMENT}",
     )
-    place = reading.sequence(_PLACE) if reading.dimension.sequences.are_wide else _MOMENT
+    place = _MOMENT if reading.goes_by_time else "bigint(NULL)"
+    place = reading.sequence(_PLACE) if reading.dimension.sequences.are_wide else place
     _refuse_misfits(frame, reading, entries, _misfits(reading, cells, then))
     return frame.selectExpr(
         *[quoted(name) for name in schema.names],

@@ -48,9 +48,7 @@ from lakeward.core.schema import Column
 OPERATIONS: Final = {"c": "insert", "u": "update", "d": "delete", "r": "read", "t": "truncate"}
 """What the letters mean, those of messages that are no rows apart (`m`)."""
 
-INITIAL_SNAPSHOT: Final = (
-    *("true", "first", "first_in_data_collection", "last_in_data_collection", "last"),
-)
+INITIAL_SNAPSHOT: Final = (*("true", "first", "first_in_data_collection", "last_in_data_collection", "last"),)
 """What `snapshot` is in rows of an initial snapshot; in those of an incremental one it is `incremental`."""
 
 _PARSED, _IS_OBJECT, _IS_TOMBSTONE = "_lakeward_parsed", "_lakeward_is_object", "_lakeward_is_tombstone"
@@ -194,7 +192,8 @@ class Debezium:
             has_image=self._has_image(told),
             unset={c.name: self._is_unset(c) for c in schema if c.name not in key},
             operation=_OPERATION,
-            time=self._time(),
+            time=f"CASE WHEN {self._micros()} != 0 THEN try_cast({self._micros()} AS bigint) END",
+            unread_time=f"CASE WHEN coalesce({self._micros()} != 0, true) THEN {self._written_time()} END",
             sequence=order.sequence(self._field, _IS_READ) if self.has_places else order.no_place(_IS_READ),
             log=order.log(self._field) if self.has_places else NULL,
             transaction=self._transaction(),
@@ -296,12 +295,20 @@ class Debezium:
     def _unavailable(self) -> str:
         return ", ".join(text(form) for form in placeholders(self.unavailable))
 
-    def _time(self) -> str:
-        """Return when the change was made, not when the connector came to it."""
+    def _times(self) -> Mapping[str, str]:
+        """Return the fields with the time of the change, in the order in which they count, by their names."""
         of, prefix = (_AFTER, "__source_ts_") if self.is_flat else (_SOURCE, "ts_")
-        micros, millis, nanos = (number(cell(of, prefix + unit)) for unit in ("us", "ms", "ns"))
-        value = f"coalesce({micros}, {nanos} div 1000, try_multiply({millis}, 1000BD))"
-        return f"CASE WHEN {value} != 0 THEN try_cast({value} AS bigint) END"
+        return {prefix + unit: cell(of, prefix + unit) for unit in ("us", "ns", "ms")}
+
+    def _micros(self) -> str:
+        """Return when the change was made, not when the connector came to it; 0 is no time."""
+        micros, nanos, millis = map(number, self._times().values())
+        return f"coalesce({micros}, {nanos} div 1000, try_multiply({millis}, 1000BD))"
+
+    def _written_time(self) -> str:
+        """Return the first time as it stands in the message, with its name; NULL where there is none."""
+        named = [f"concat('{name}: ', {written})" for name, written in self._times().items()]
+        return f"coalesce({', '.join(named)})"
 
     def _transaction(self) -> str:
         names = ("txId", "gtid", "commit_lsn", "commit_scn", "ts_ms")

@@ -43,7 +43,8 @@ class Decoded:
     """What a decoder found in a message, each as SQL over its frame.
 
     `cells` are texts by column, `before` those of columns as they were, and `has_image` says whether all of those
-    are told; `unset` says for each column whether it was not sent. `time` is in microseconds since 1970.
+    are told; `unset` says for each column whether it was not sent. `time` is in microseconds since 1970;
+    `unread_time` is the text of a time that cannot be read, with the name of its field before it.
     `log` names the source's log, as `core.log_restart.LogName` reads it. `texts` are those of JSON with cells.
     """
 
@@ -53,6 +54,7 @@ class Decoded:
     unset: Mapping[str, str] = field(default_factory=dict)
     operation: str = NULL
     time: str = "bigint(NULL)"
+    unread_time: str = NULL
     sequence: str = NULL
     log: str = NULL
     transaction: str = NULL
@@ -136,7 +138,7 @@ def _told_of_row(found: Decoded) -> Sequence[str]:
     """Return what a message says of its row, as SQL with the names of the columns."""
     return (
         f"{found.operation} AS {OP_TEXT}",
-        f"string(timestamp_micros({found.time})) AS {TIME_TEXT}",
+        f"coalesce(string(timestamp_micros({found.time})), {found.unread_time}) AS {TIME_TEXT}",
         f"CASE WHEN NOT {BLANK} THEN {found.sequence} END AS {SEQUENCE_TEXT}",
         f"{found.transaction} AS {TRANSACTION_TEXT}",
         f"{found.broken} AS {BROKEN}",

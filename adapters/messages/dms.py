@@ -77,6 +77,7 @@ class DmsMessages:
             has_image=self._has_image(told, said),
             operation=f"CASE {said} {known} ELSE {said} END",
             time=f"unix_micros({to_type(when, Type('timestamp'), TextFormat())})",
+            unread_time=f"concat('the time of metadata: ', {when})",
             sequence=no_place(f"{said} = 'load'"),
             transaction=f"coalesce({cell(_META, 'transaction-id')}, {when})",
             broken=self._broken(),

@@ -205,9 +205,11 @@ def _problems(
     for name in telling.dimension.key:
         lacks = pc.and_(rows.column(name).is_null(), has_key)
         found.append(_Problem(lacks, Reason.NULL_KEY.value, _words(f"the key column {name} is NULL")))
-    if telling.goes_by_time and not file.is_load:
-        detail = named(TIME_TEXT, "is not a commit time")
-        found.append(_Problem(times.is_null(), Reason.SEQUENCE.value, detail))
+    if not file.is_load:
+        no_time = times.is_null()
+        if not telling.goes_by_time:  # then a change may have none
+            no_time = pc.and_(no_time, rows.column(TIME_TEXT).is_valid())
+        found.append(_Problem(no_time, Reason.SEQUENCE.value, named(TIME_TEXT, "is not a commit time")))
     if telling.sequence_column is not None and not file.is_load:
         words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {telling.sequence_column})"
         if telling.is_any_number:

@@ -284,9 +284,10 @@ def _problems(telling: Telling) -> list[tuple[str, str, str]]:
         words = text(f"the key column {name} is NULL")
         is_null = f"{quoted(name)} IS NULL AND {names.OPERATION} IS DISTINCT FROM '{Operation.TRUNCATE.value}'"
         found.append((is_null, Reason.NULL_KEY.value, words))
-    if telling.goes_by_time:
-        no_time = f"NOT {IS_LOAD} AND {names.TIME} IS NULL"
-        found.append((no_time, Reason.SEQUENCE.value, _named(TIME_TEXT, "is not a commit time")))
+    no_time = f"NOT {IS_LOAD} AND {names.TIME} IS NULL"
+    if not telling.goes_by_time:  # then a change may have none
+        no_time += f" AND {TIME_TEXT} IS NOT NULL"
+    found.append((no_time, Reason.SEQUENCE.value, _named(TIME_TEXT, "is not a commit time")))
     if telling.sequence_column is not None:
         no_place = f"NOT {IS_LOAD} AND {_NUMBER} IS NULL"
         words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {telling.sequence_column})"

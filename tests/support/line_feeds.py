@@ -140,7 +140,7 @@ source = st.fixed_dictionaries(
         "commit_lsn": st.sampled_from(["0000002b:00000d08:0003", "0", "zz"]),
         "commit_scn": st.sampled_from(["900", 901]),
         "scn": st.sampled_from(["800", None]),
-        "ts_ms": st.sampled_from([1700000000123, 0, "1700000000123", 1.5, None]),
+        "ts_ms": st.sampled_from([1700000000123, 0, "1700000000123", 1.5, "2026-11-21 10:00:00", 10**22, None]),
         "ts_us": st.sampled_from([1700000000123456, 0, -1]),
         "ts_ns": st.sampled_from([1700000000123456789, -1, 999]),
         "txId": st.sampled_from([7, "8", None]),

@@ -180,6 +180,32 @@ def test_messages_are_read_without_spark(tmp_path: Path, types: str) -> None:
     assert not {name for name in batch.frame.columns if name in (STRANGE, OTHER_TABLE, ODD, HAS_OTHER, NO_PLACE)}
 
 
+@pytest.mark.parametrize("written", ["2026-11-21T10:00:00Z", "soon", "", 10**22, 1.5, {"at": 1}])
+@pytest.mark.parametrize("form", ["envelope", "flattened", "dms-json"])
+def test_times_that_cannot_be_read_are_refused(tmp_path: Path, form: str, written: Any) -> None:
+    """No time at all, or 0, is none; a row whose time nobody can read would be dated by the run."""
+
+    def line(time: Any) -> str:
+        if form == "dms-json":
+            at = {} if time in (None, 0) else {"timestamp": "2026-11-21T10:00:00Z" if time == 5 else time}
+            metadata = {"operation": "insert", "record-type": "data", **at}
+            return json.dumps({"data": {"id": 1}, "metadata": metadata})
+        if form == "flattened":
+            return json.dumps({"id": 1, "__op": "u", "__lsn": 7, "__source_ts_ms": time})
+        return json.dumps({"op": "u", "after": {"id": 1}, "source": {"lsn": 7, "ts_ms": time}})
+
+    said = {"format": form} if form == "dms-json" else {"format": "debezium", "form": form}
+    if form == "dms-json" and written == "2026-11-21T10:00:00Z":
+        written = "2026-11-21T25:00:00Z"
+    batch = batch_of(tmp_path, said, {"id": "int"}, "\n".join(map(line, (written, None, 0, 5))))
+    assert isinstance(batch.frame, LocalFrame)
+    reasons, details = (batch.frame.rows.column(name).to_pylist() for name in (names.REASON, names.DETAIL))
+    assert reasons == ["sequence", None, None, None]
+    shown = written if isinstance(written, str) else json.dumps(written, separators=(",", ":"))
+    field = {"envelope": "ts_ms", "flattened": "__source_ts_ms", "dms-json": "the time of metadata"}[form]
+    assert details[0] == f'"{field}: {shown}" is not a commit time'
+
+
 def test_control_messages_of_gone_rows_are_counted(tmp_path: Path) -> None:
     """Those of other tables are not, nor what says nothing of rows; none becomes a row."""
 
