@@ -26,7 +26,7 @@ def lines(*told: tuple[str, int, str], **place: Any) -> str:
     rows = [
         {"id": key, "name": name, "__op": letter, "__source_ts_ms": 1_795_000_000_000} for letter, key, name in told
     ]
-    return "".join(json.dumps({**row, **place}) + "\n" for row in rows)
+    return "".join(json.dumps({**row, "__deleted": "false", **place}) + "\n" for row in rows)
 
 
 @pytest.mark.parametrize(("project", "lateness"), [("iceberg", "ordered"), ("delta", "24h")], indirect=["project"])
@@ -35,7 +35,8 @@ def test_a_snapshot_row_never_replaces_a_change_that_arrived_before_it(project: 
     tables = TABLE.format("item", lateness) + TABLE.format("untimed", lateness)
     project.configure(tables, 'format = "debezium"\nform = "flattened"', source_kind="files")
     project.put("1.json", lines(("c", 1, "new"), ("d", 2, ""), ("r", 3, "one"), ("u", 5, "new"), ("r", 5, "old")))
-    untimed = [{"id": 1, "name": "a", "__op": "u", "__lsn": 5, "__source_ts_ms": time} for time in (None, 0, 1)]
+    change = {"id": 1, "name": "a", "__op": "u", "__deleted": "false", "__lsn": 5}
+    untimed = [{**change, "__source_ts_ms": time} for time in (None, 0, 1)]
     read = {"id": 2, "name": "b", "__op": "r", "__lsn": 4}
     changes = "".join(json.dumps({**row, "__ts_ms": 1_795_000_000_000}) + "\n" for row in (*untimed, read))
     project.put("1.json", changes, "shop/untimed")

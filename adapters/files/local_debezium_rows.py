@@ -12,7 +12,7 @@ from lakeward.adapters.files.local_places import no_place, place_and_log
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_texts import number
 from lakeward.adapters.messages.debezium import INITIAL_SNAPSHOT
-from lakeward.adapters.messages.decoded import OTHER_TABLE, TOMBSTONE
+from lakeward.adapters.messages.decoded import HAS_DELETED, OTHER_TABLE, TOMBSTONE
 from lakeward.adapters.spark.events import DATABASE, INITIAL
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
@@ -59,6 +59,7 @@ class DebeziumRows:
             beside={
                 OTHER_TABLE: found.other_table,
                 TOMBSTONE: self._is_tombstone(found),
+                HAS_DELETED: self.local.decoder.is_flat and "__deleted" in (after or {}),
                 DATABASE: found.database,
                 INITIAL: is_read and field("snapshot") in INITIAL_SNAPSHOT,
             },

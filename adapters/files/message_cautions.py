@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.messages.decoded import ROWS_GONE, TOMBSTONE
+from lakeward.adapters.messages.decoded import HAS_DELETED, ROWS_GONE, TOMBSTONE
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, NO_PLACE, Group, has_order
 from lakeward.core.events import Operation
@@ -35,6 +35,12 @@ _NO_DELETE: Final = (
     "Tombstones are skipped, and no message says that its row is deleted. ExtractNewRecordState makes tombstones "
     "of deletes by default: these are lost unless it has `delete.tombstone.handling.mode = rewrite`. Or read "
     'tombstones as deletes (`tombstones = "delete"`).'
+)
+
+_NO_DELETED: Final = (
+    "No flattened message has the field `__deleted`, and none says that its row is deleted. ExtractNewRecordState "
+    "drops deletes, or makes tombstones of them, unless it has `delete.tombstone.handling.mode = rewrite`: deleted "
+    "rows stay in the table. Set that; where rows were deleted before, load the table anew."
 )
 
 _ROWS_GONE: Final = (
@@ -71,7 +77,8 @@ def count_missing_order(found: Sequence[Group]) -> Mapping[str, int]:
 def count_lost_deletes(table: TableFiles, found: Sequence[Group]) -> Mapping[str, int]:
     """Return how many tombstones of flattened messages were skipped where no message tells a delete.
 
-    The count is by what a person should know of that. Tables without a key keep deleted rows in any case.
+    Where there are none either, it is how many changes came, of which none has what tells of a delete. The count is
+    by what a person should know of that. Tables without a key keep deleted rows in any case.
     """
     options = table.options
     if options.form != "flattened" or options.tombstones == "delete" or not table.dimension.key:
@@ -79,7 +86,10 @@ def count_lost_deletes(table: TableFiles, found: Sequence[Group]) -> Mapping[str
     if any(group.operation == Operation.DELETE.value for group in found):
         return {}
     rows = sum(group.rows for group in found if TOMBSTONE in group.flags)
-    return {_NO_DELETE: rows} if rows else {}
+    if rows or any(HAS_DELETED in group.flags for group in found):
+        return {_NO_DELETE: rows} if rows else {}
+    changes = sum(g.rows for g in found if g.reason is None and g.operation != Operation.READ.value)
+    return {_NO_DELETED: changes} if changes else {}
 
 
 def count_rows_gone(table: TableFiles, found: Sequence[Group]) -> Mapping[str, int]:

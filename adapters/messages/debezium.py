@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages import order
 from lakeward.adapters.messages.decoded import (
+    HAS_DELETED,
     LONGEST_NAME,
     NULL,
     OF_OTHER,
@@ -157,6 +158,10 @@ class Debezium:
     def tombstone(self) -> str:
         """Return whether a message that was `opened` is a `TOMBSTONE` of the table, as SQL with its name."""
         return f"coalesce({_IS_TOMBSTONE} AND NOT {OF_OTHER} AND {bare(VALUE)} != '', false) AS {TOMBSTONE}"
+
+    def has_deleted(self) -> str:
+        """Return whether a message that was `opened` `HAS_DELETED`, as SQL with its name."""
+        return f"{has(_AFTER, '__deleted') if self.is_flat else 'false'} AS {HAS_DELETED}"
 
     def initial(self) -> str:
         """Return whether a message that was `opened` has a row of an `INITIAL` snapshot, as SQL with its name."""

@@ -75,7 +75,10 @@ TOMBSTONE: Final = "_lakeward_tombstone"
 ROWS_GONE: Final = "_lakeward_rows_gone"
 """Flags a message of the table which says that it was truncated or dropped, and which is skipped."""
 
-MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE)
+HAS_DELETED: Final = "_lakeward_has_deleted"
+"""Flags a flattened message that has the field `__deleted`, which tells of each row whether it is deleted."""
+
+MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE, HAS_DELETED)
 """Columns that say yes or no of a message."""
 
 LONGEST_NAME: Final = 200

@@ -99,15 +99,27 @@ def test_tombstones_are_said_where_no_message_tells_a_delete(
     spark: SparkSession, tmp_path: Path, small_batch: int
 ) -> None:
     """ExtractNewRecordState makes tombstones of deletes by default; empty lines are none."""
-    kept = {"id": 1, "note": "a", "__op": "c", "__lsn": 1, "__source_ts_ms": 5}
+    kept = {"id": 1, "note": "a", "__op": "c", "__deleted": "false", "__lsn": 1, "__source_ts_ms": 5}
     gone = {"id": 2, "__op": "d", "__deleted": "true", "__lsn": 2, "__source_ts_ms": 6}
-    feeds = {"tombstones": [kept, "null", "null"], "empty": [kept, "", ""], "rewrite": [kept, gone, "null"]}
+    read_alone = {"id": 1, "note": "a", "__op": "r", "__lsn": 1}
+    changes_alone = {name: value for name, value in kept.items() if name != "__deleted"}
+    dropped = [{**changes_alone, "id": key} for key in (1, 2)]
+    feeds = {
+        "tombstones": [kept, "null", "null"],
+        "empty": [kept, "", ""],
+        "rewrite": [kept, gone, "null"],
+        "snapshot": [read_alone],
+        "drop": [*dropped, read_alone, {**kept, "__table": "other"}],
+        "told": [*dropped, {"id": 2, "__op": "d", "__lsn": 2, "__source_ts_ms": 6}],
+    }
     cautions = {
         name: read(spark, tmp_path / name, [lines], small_batch, form="flattened").cautions
         for name, lines in feeds.items()
     }
     assert [*cautions.pop("tombstones").values()] == [2]
-    assert cautions == {"empty": {}, "rewrite": {}}
+    [(words, changes)] = cautions.pop("drop").items()
+    assert ("`__deleted`" in words, changes) == (True, 2)
+    assert cautions == {"empty": {}, "rewrite": {}, "snapshot": {}, "told": {}}
 
 
 @pytest.mark.spark
