@@ -27,7 +27,8 @@ from pyiceberg.types import (
 )
 
 from lakeward.adapters.tables.columns import check_ours, without_ours
-from lakeward.core.errors import TableError
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.schema import Column, Schema, Type
 
 
@@ -83,6 +84,28 @@ def _type(found: IcebergType) -> Type:
             return Type("struct", parts=tuple(Column(f.name, _type(f.field_type)) for f in parts))
         case _:
             return Type(_NAMES[found])
+
+
+def check_paths(name: TableName, schema: Schema) -> None:
+    """Raise SchemaConflict where a column has the path of a field within another: Iceberg finds fields by it."""
+    known: dict[str, str] = {}
+    for path, called in _paths(schema):
+        other = known.setdefault(path, called)
+        if other != called:
+            raise SchemaConflict(
+                f"{name}: a column and a field within another one have the same path",
+                found=f"{other} and {called} are both {path}, by which Iceberg finds them",
+                todo="Nothing of this batch was applied; other tables go on. Let the source rename one of them, or "
+                "declare the column with the field as a `string`.",
+            )
+
+
+def _paths(columns: Iterable[Column], path: str = "", inside: str = "") -> Iterator[tuple[str, str]]:
+    """Give the path of each column and of each field within one, and what tells it from all others."""
+    for column in columns:
+        called = f"the field {column.name!r} of {inside}" if inside else f"the column {column.name!r}"
+        yield f"{path}{column.name}", called
+        yield from _paths(column.type.parts, f"{path}{column.name}.", called)
 
 
 def to_iceberg(schema: Schema) -> IcebergSchema:

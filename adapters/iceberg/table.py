@@ -23,6 +23,7 @@ from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.checking import MODES
+from lakeward.adapters.iceberg.columns import check_paths
 from lakeward.adapters.iceberg.data_files import DataFiles
 from lakeward.adapters.iceberg.java import Jvm, committing
 from lakeward.adapters.iceberg.keeping import IcebergEarlier
@@ -161,6 +162,7 @@ class IcebergTable:
         self.kept.know(plan.evolution.schema, {plan.batch: plan.evolution.added})
         jvm = Jvm(self.spark())
         check_names(self.dimension, ddl.RESERVED, "Iceberg")
+        check_paths(self.dimension.name, plan.evolution.schema)
         self._refuse_wider_partitions(plan)
         if plan.creates:
             ddl.check_options(jvm, self.dimension.stored, self.options)
