@@ -40,6 +40,7 @@ from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.events import (
     LOG,
+    Group,
     facts,
 )
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, steps_back, with_ahead
@@ -156,25 +157,38 @@ class DmsSource:
                 close()
                 return self._read_or_nothing(dimension, unchanged, epoch)
             refuse_damage(dimension, frame, files, found, has_times=self.options.timestamp_column is not None)
-            batch = to_batch(
-                frame,
-                dimension,
-                found,
-                epoch=epoch,
-                objects=[replace(item, etag=tags[item.name]) for item in objects],
-                loads={file.object.name for file in files if file.name.is_load},
-                back=steps_back(frame, found, dimension),
-                steps=log_steps(judged, found, taken.reached) if dimension.sequences.are_wide else None,
-                may_need=self._reading(dimension).in_part,
-                close=close,
-            )
+            tagged = [replace(file, object=replace(file.object, etag=tags[file.object.name])) for file in files]
+            batch = self._batch_of(dimension, tagged, frame, judged, found, taken, epoch, close)
         except BaseException:
             close()
             raise
-        batch = replace(batch, facts=replace(batch.facts, believed=limit), frame=frame if written else batch.frame)
-        if taken.load is not None:
-            batch = replace(batch, facts=replace(batch.facts, loaded=epoch))
-        return batch
+        return replace(batch, facts=replace(batch.facts, believed=limit), frame=frame if written else batch.frame)
+
+    def _batch_of(
+        self,
+        dimension: Dimension,
+        files: Sequence[File],
+        frame: Frame,
+        judged: Frame,
+        found: Sequence[Group],
+        taken: Taken,
+        epoch: int,
+        close: Callable[[], None],
+    ) -> Batch[Frame]:
+        """Return the batch of an event frame; `judged` flags its times that lie ahead, `found` is its survey."""
+        batch = to_batch(
+            frame,
+            dimension,
+            found,
+            epoch=epoch,
+            objects=[file.object for file in files],
+            loads={file.object.name for file in files if file.name.is_load},
+            back=steps_back(frame, found, dimension),
+            steps=log_steps(judged, found, taken.reached) if dimension.sequences.are_wide else None,
+            may_need=self._reading(dimension).in_part,
+            close=close,
+        )
+        return batch if taken.load is None else replace(batch, facts=replace(batch.facts, loaded=epoch))
 
     def _written(
         self, dimension: Dimension, files: Sequence[File], rows: Frame, taken: Taken, limit: int

@@ -37,7 +37,7 @@ from lakeward.adapters.landed.local_files import read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.messages.decoded import MESSAGE_FLAGS, OTHER_TABLE
-from lakeward.adapters.spark.events import DATABASE, INITIAL, LOG, NO_PLACE, SKIPPED, Group, facts
+from lakeward.adapters.spark.events import AHEAD, DATABASE, INITIAL, LOG, NO_PLACE, SKIPPED, Group, facts
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.rows import TORN
@@ -150,35 +150,14 @@ class FilesSource:
             if len(unchanged.objects) < len(objects) or must_look_again:
                 close()
                 return self._read_or_nothing(dimension, taken if must_look_again else unchanged, epoch)
-            refuse_damage(
-                *(table.dimension, frame, files, found),
-                has_own_folder=table.has_own_folder,
-                path_columns=table.options.path_columns,
-            )
-            refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
+            _refuse(table, frame, files, found)
             others = self._others(table, frame, found)
-            batch = to_batch(
-                frame.drop(*_BESIDE),
-                table.dimension,
-                found,
-                epoch=epoch,
-                objects=[replace(item, etag=tags[item.name]) for item in objects],
-                back={},  # rows of plain files need not be sorted by the column that orders them
-                steps=log_steps(judged, found, taken.reached) if table.options.is_messages else None,
-                loads=[item.name for item in objects if taken.load is not None],
-                may_need=table.reading.in_part,
-                close=close,
-            )
+            tagged = [replace(item, etag=tags[item.name]) for item in objects]
+            batch = _batch_of(table, judged, found, tagged, taken, epoch, close)
         except BaseException:
             close()
             raise
-        facts = replace(
-            batch.facts,
-            believed=limit,
-            loaded=batch.facts.loaded if taken.load is None else epoch,
-            own_times=table.options.dates_rows,
-            others=others,
-        )
+        facts = replace(batch.facts, believed=limit, others=others)
         return replace(batch, facts=replace(facts, cautions=_cautions(table, dimension, facts, found)))
 
     def _frame(self, table: TableFiles, files: Sequence[File], lines: SmallLines) -> Frame:
@@ -323,6 +302,42 @@ def _cautions(
         return {**counted, **count_lost_deletes(table, found), **count_rows_gone(table, found)}
     paths = {item.object.name: item.rows for item in read.objects}
     return {**counted, **folders_of_no_column(dimension.schema, read.schema, paths)}
+
+
+def _refuse(table: TableFiles, frame: Frame, files: Sequence[File], found: Sequence[Group]) -> None:
+    """Stop at files that are damaged, and at those of which no row has what the settings name."""
+    refuse_damage(
+        *(table.dimension, frame, files, found),
+        has_own_folder=table.has_own_folder,
+        path_columns=table.options.path_columns,
+    )
+    refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
+
+
+def _batch_of(
+    table: TableFiles,
+    judged: Frame,
+    found: Sequence[Group],
+    objects: Sequence[SourceObject],
+    taken: Taken,
+    epoch: int,
+    close: Callable[[], None],
+) -> Batch[Frame]:
+    """Return the batch of an event frame that says which times lie ahead; `found` is its survey."""
+    batch = to_batch(
+        judged.drop(AHEAD, *_BESIDE),
+        table.dimension,
+        found,
+        epoch=epoch,
+        objects=objects,
+        back={},  # rows of plain files need not be sorted by the column that orders them
+        steps=log_steps(judged, found, taken.reached) if table.options.is_messages else None,
+        loads=[item.name for item in objects if taken.load is not None],
+        may_need=table.reading.in_part,
+        close=close,
+    )
+    loaded = batch.facts.loaded if taken.load is None else epoch
+    return replace(batch, facts=replace(batch.facts, loaded=loaded, own_times=table.options.dates_rows))
 
 
 def _not_alike(dimension: Dimension, one: File, other: File) -> SchemaConflict:
