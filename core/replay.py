@@ -34,19 +34,36 @@ _READ_AGAIN: Final = frozenset({Reason.CAST, Reason.QUALITY, Reason.OPERATION})
 def columns_with(
     dimension: Dimension, stored: Schema, entries: Iterable[Entry], shown: Mapping[int, Sequence[SchemaChange]]
 ) -> Schema:
-    """Return the columns of a table once rows that show changes are applied to it as they were written.
+    """Return the columns of a table once rows are applied to it that nobody mended.
 
-    `shown` are those changes, by the batch that refused the rows. Raises MendError where the
-    settings do not let the table follow one of them.
+    `shown` are changes of columns that rows show, by the batch that refused these. Raises MendError where the
+    settings do not let the table follow one of them. For rows that are read again, a column that is declared wider
+    by now becomes wider.
     """
     schema = stored
     for entry in entries:
+        if entry.mended is None and not is_as_written(entry):
+            schema = with_wider_types(dimension, schema)
         if is_as_written(entry):
             if entry.other_key is not None:
                 raise not_as_written(dimension, entry, "it changes its key")
             if not dimension.key and entry.operation == Operation.UPDATE.value:
                 raise not_as_written(dimension, entry, "it is an update, and the table has no key")
             schema = _followed(dimension, schema, entry, shown.get(entry.batch, ())).schema
+    return schema
+
+
+def with_wider_types(dimension: Dimension, stored: Schema) -> Schema:
+    """Return the columns of a table, those in a wider type that are declared so and that the table may follow."""
+    schema = stored
+    for column in stored:
+        declared = dimension.schema.find(column.name)
+        if declared is None or declared.type == column.type:
+            continue
+        incoming = Schema(tuple(declared if item.name == column.name else item for item in schema))
+        found = evolve(schema, incoming, dimension.policies, dimension.key)
+        if not found.refused and all(change.kind is Kind.WIDEN for change in found.changes):
+            schema = found.schema
     return schema
 
 

@@ -37,16 +37,17 @@ def test_a_file_refused_whole_waits_for_the_right_settings_or_an_operator(projec
     project.configure(ITEM + STRICT + FULL)
     project.run(3)
     assert project.rows() == [(1, "a", D("1.00")), (2, "b", D("2.00"))]
-    project.put(CDC, "U,1,c,much\nU,2,d,many\n")
-    assert "all 2 rows" in project.fails()
+    project.put(CDC, "U,1,c,much\nU,2,d,many\nI,3,e,1234567.00\n")
+    assert "all 3 rows" in project.fails()
     assert project.call("ack", "shop.item", "QUARANTINE-001", "--reason", "they are so").code == 0
-    assert project.run(3)["shop.item"]["counts"]["quarantined"] == 2
+    assert project.run(3)["shop.item"]["counts"]["quarantined"] == 3
 
-    assert project.call("quarantine", "replay", "shop.item").code == 1, "neither fits"
-    project.configure(ITEM + STRICT + FULL, source='null_text = "many"')
+    assert project.call("quarantine", "replay", "shop.item").code == 1, "none fits"
+    wider = ITEM.replace("decimal(8,2)", "decimal(10,2)")
+    project.configure(wider + STRICT + FULL, source='null_text = "many"')
     replayed = project.call("quarantine", "replay", "shop.item")
     assert (replayed.code, "settings as they are now: 1 cast." in replayed.out) == (0, True), replayed.out
-    assert project.rows() == [(1, "a", D("1.00")), (2, "d", None)]
+    assert project.rows() == [(1, "a", D("1.00")), (2, "d", None), (3, "e", D("1234567.00"))]
     assert {(entry["table"], entry["row"]) for entry in project.entries()} == {("shop.full", 3), ("shop.item", 1)}
 
 
