@@ -16,7 +16,7 @@ from lakeward.core.errors import AlarmRaised, CommitConflict, LakewardError, Tab
 from lakeward.core.events import Operation, Position
 from lakeward.core.facts import PARTIAL, BatchFacts, Capability
 from lakeward.core.job import Beside, Idle, Job, Look, OthersAlone, Prepared, Report, Settlement, Watch, unwatched
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger import SourceObject, Taken
 from lakeward.core.looking import look, overtaken
 from lakeward.core.mending import check_every
 from lakeward.core.other_tables import OtherTables
@@ -116,15 +116,16 @@ def apply_changes(
     on_batch: Callable[[Report], None] = lambda _: None,
     is_stopped: Callable[[], bool] = lambda: False,
     on_others: Callable[[OtherTables], None] = lambda _: None,
+    on_listed: Callable[[Taken], None] = lambda _: None,
 ) -> Counts:
     """Apply what waits for a table, batch by batch, until nothing does; return the counts.
 
     It ends early, between two batches, once `is_stopped`. `on_others` is told of messages of other tables where
-    what waits has no others.
+    what waits has no others; `on_listed` is told what a batch takes of what was listed.
     """
     total, is_acknowledged = Counts(), False
     while not is_stopped():
-        report = _retried(job, lambda: _apply_one(job, watch))
+        report = _retried(job, lambda: _apply_one(job, watch, on_listed))
         if isinstance(report, OthersAlone):
             on_others(report.others)
             break
@@ -199,9 +200,10 @@ def truncate(job: Job[F], place: Position, watch: Watch = unwatched, *, time: in
     return report
 
 
-def _apply_one(job: Job[F], watch: Watch) -> Report | Idle | OthersAlone:
+def _apply_one(job: Job[F], watch: Watch, on_listed: Callable[[Taken], None]) -> Report | Idle | OthersAlone:
     try:
         seen = look(job, watch)
+        on_listed(seen.taken)
         with watch("note"):
             _note(job, seen)
         prepared = prepare_seen(job, seen, watch, may_write=True)

@@ -15,6 +15,7 @@ from lakeward.core.events import Operation
 from lakeward.core.facts import BatchFacts
 from lakeward.core.job import Report
 from lakeward.core.loads import Awaited
+from lakeward.core.numerals import format_count
 from lakeward.core.other_tables import OtherTables, add_others, words_of
 from lakeward.core.progress import Progress
 from lakeward.core.twins import Twin
@@ -27,6 +28,16 @@ def caution_words(cautions: Mapping[str, int]) -> list[str]:
     ['A row is odd. Rows: 1,200.']
     """
     return [f"{words} Rows: {rows:,}." for words, rows in cautions.items()]
+
+
+def words_of_files_left_alone(names: Sequence[str], shown: int, more: str = "") -> Sequence[str]:
+    """Return what to say of files beside those of a table; some are shown, and `more` says who names more."""
+    if not names:
+        return ()
+    files = format_count(len(names), "other file is", "other files are")
+    rest = f" …{more}" if len(names) > shown else ""
+    listed = ", ".join(names[:shown])
+    return (f"{files} left alone, since the source takes no file of such a name: {listed}{rest}",)
 
 
 def row_cautions(facts: BatchFacts, counts: Counts, lacked: Sequence[str] = ()) -> Mapping[str, int]:
@@ -57,7 +68,8 @@ class TableRun:
     may be bounded: one that follows keeps the last.
     `progress` is where the table stands, `odd` where it stood after batches with an alarm of which nobody
     was told yet. `error` is that of the last turn, and so many
-    `failures` there were in a row. `others` are the messages of other tables among its files.
+    `failures` there were in a row. `others` are the messages of other tables among its files, and
+    `files_left_alone` the names of files beside them that the source takes for none of the table's.
     """
 
     table: TableName
@@ -76,6 +88,7 @@ class TableRun:
     cautions: Sequence[str] = ()
     awaited: Awaited | None = None
     others: OtherTables | None = None
+    files_left_alone: Sequence[str] = ()
     seconds: float = 0.0
     is_begun: bool = False
 
@@ -102,7 +115,9 @@ class TableRun:
     @property
     def all_cautions(self) -> Sequence[str]:
         """What a person should know of the table, and of the rows of its batches."""
-        return (*self.cautions, *caution_words(self.row_cautions))
+        more = f" (`lakeward plan {self.table}` names more)"
+        left_alone = words_of_files_left_alone(self.files_left_alone, 3, more)
+        return (*self.cautions, *left_alone, *caution_words(self.row_cautions))
 
     @property
     def backwards(self) -> Sequence[Backwards]:

@@ -14,6 +14,7 @@ from lakeward.core.alarms import alarms
 from lakeward.core.counts import Counts
 from lakeward.core.errors import SetupError
 from lakeward.core.job import Job, Report
+from lakeward.core.ledger import Taken
 from lakeward.core.other_tables import OtherTables
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Notice
@@ -94,7 +95,10 @@ class Turns:
         def on_others(others: OtherTables) -> None:
             run.others = others
 
-        apply_changes(job, watch, on_batch, lambda: bool(reports) or self.stop.is_asked, on_others)
+        def on_listed(taken: Taken) -> None:
+            run.files_left_alone = taken.others
+
+        apply_changes(job, watch, on_batch, lambda: bool(reports) or self.stop.is_asked, on_others, on_listed)
         _goes_on(run)
         is_done = not reports or (self.looks_once and reports[-1].is_last)
         return Turn.DONE if is_done else Turn.MORE

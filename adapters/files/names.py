@@ -53,6 +53,11 @@ _BESIDE: Final = re.compile(r"\.(?:keys|headers)\.[^/]*$")
 _DIGITS: Final = re.compile(r"(\d+)")
 
 
+def is_of_sink(path: str) -> bool:
+    """Return whether a file is one that a sink of messages writes beside those of the values: keys or headers."""
+    return _BESIDE.search(path) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class FileNames:
     """Which files are taken, and their order: by the groups of a pattern, by a sink's names, else by none.
@@ -68,7 +73,7 @@ class FileNames:
     def read(self, path: str, _part: Part) -> FileName | None:
         """Return what the path of a file says."""
         if self.pattern is None:
-            is_taken = has_format(path) and not (self.is_messages and _BESIDE.search(path))
+            is_taken = has_format(path) and not (self.is_messages and is_of_sink(path))
             return FileName(self.snapshots, self.order_of_sink(path), format_of(path)) if is_taken else None
         found = self.pattern.fullmatch(path)
         order = None if found is None else _told(found)

@@ -21,7 +21,7 @@ from lakeward.adapters.files.message_cautions import (
     count_missing_order,
     count_rows_gone,
 )
-from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
+from lakeward.adapters.files.names import SNAPSHOTS, in_folders, is_of_sink, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns
 from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, other_tables
@@ -96,8 +96,10 @@ class FilesSource:
         if dimension.snapshots is None:
             if past.load is not None:
                 raise _no_full_load(dimension)
-            is_of_sink = options.is_messages and options.names is None
-            return choose(self.folder, dimension, past, limits, of_sinks if is_of_sink else with_ordinals)
+            has_sink = options.is_messages and options.names is None
+            taken = choose(self.folder, dimension, past, limits, of_sinks if has_sink else with_ordinals)
+            own = tuple(name for name in taken.others if not (has_sink and is_of_sink(name)))
+            return replace(taken, others=own)
         if options.is_messages:
             raise _no_snapshots(dimension)
         places = self.folder.places

@@ -41,7 +41,7 @@ from lakeward.entrypoints.joining import Chosen, chosen
 from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.settings import Configured
-from lakeward.entrypoints.table_run import caution_words, row_cautions
+from lakeward.entrypoints.table_run import caution_words, row_cautions, words_of_files_left_alone
 
 log_lines = structlog.get_logger()
 
@@ -151,7 +151,9 @@ def _planned(
         return {"table": str(name), "error": documents.error(error)}
     prepared = found if isinstance(found, Prepared) else None
     cautions += _words_of_others(job, found)
-    awaited = look_at(job).taken.awaited if found is Idle.LOADING else None
+    taken = look_at(job).taken if found in (Idle.NOTHING, Idle.LOADING) else None
+    cautions += () if taken is None else words_of_files_left_alone(taken.others, _SHOWN)
+    awaited = taken.awaited if taken is not None and found is Idle.LOADING else None
     if not as_json:
         _show(job, prepared, kind)
         view.print_awaited(name, awaited)
@@ -215,6 +217,10 @@ def _held_words(name: TableName, held: int, more: int = 0) -> str:
     return f"{keys}{new}: later events wait (`lakeward quarantine show {escaped(str(name))}`)"
 
 
+_SHOWN: Final = 20
+"""How many files are named that are left alone."""
+
+
 def warnings(prepared: Prepared[Any]) -> list[str]:
     """Return what a person should know of a batch beside its numbers."""
     taken, counts = prepared.taken, prepared.resolved.counts
@@ -223,10 +229,7 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
         megabytes = taken.bytes_left / 1e6
         size, verb = f"{megabytes:,.1f} MB", "follows" if taken.files_left == 1 else "follow"
         found.append(f"{format_count(taken.files_left, 'more file')} ({size}) {verb} in further batches.")
-    if taken.others:
-        names = ", ".join(taken.others[:3]) + (" …" if len(taken.others) > 3 else "")
-        files = format_count(len(taken.others), "other file is", "other files are")
-        found.append(f"{files} left alone, since the source takes no file of such a name: {names}")
+    found += words_of_files_left_alone(taken.others, _SHOWN)
     evolution = prepared.plan.evolution
     operations = prepared.plan.facts.operations
     if evolution.lacked and (operations.get(Operation.UPDATE) or operations.get(Operation.INSERT)):

@@ -328,3 +328,16 @@ def test_a_table_that_was_rolled_back_is_no_race() -> None:
     table.progress = Progress()
     with pytest.raises(TableError, match="was rolled back to batch 0"):
         apply_changes(replace(job(source, table), standing=table.standing))
+
+
+def test_what_was_listed_is_told_also_where_nothing_waits() -> None:
+    class Littered(MemorySource):
+        """Another file lies in the folder."""
+
+        def take(self, dimension: Dimension, past: Past) -> Taken:
+            return replace(MemorySource.take(self, dimension, past), others=("note.txt",))
+
+    source, listed = Littered(), list[Taken]()
+    source.put(NAME, 1, [event(Operation.INSERT, 1, a=1)])
+    apply_changes(job(source, MemoryTable(DIMENSION)), on_listed=listed.append)
+    assert [(len(taken.objects), taken.others) for taken in listed] == [(1, ("note.txt",)), (0, ("note.txt",))]

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from lakeward.core.counts import Counts
+from lakeward.core.dimension import TableName
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
 from lakeward.core.facts import BatchFacts
 from lakeward.core.schema import Schema
-from lakeward.entrypoints.table_run import caution_words, row_cautions
+from lakeward.entrypoints.table_run import TableRun, caution_words, row_cautions
 
 LOAD, CHANGE = Position(1, LOAD_SEQUENCE, 1, 1), Position(1, 7, 2, 1)
 READ, UPDATE = Operation.READ, Operation.UPDATE
@@ -50,3 +51,22 @@ def test_rows_that_lose_what_a_column_had_are_said_with_their_number() -> None:
 def test_what_a_source_says_of_rows_is_passed_on() -> None:
     facts = batch({UPDATE: 1}, CHANGE, CHANGE, cautions={"A row is odd.": 1200})
     assert caution_words(row_cautions(facts, Counts())) == ["A row is odd. Rows: 1,200."]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ([], []),
+        (["a.txt"], ["1 other file is left alone, since the source takes no file of such a name: a.txt"]),
+        (
+            ["a", "b", "c", "d"],
+            [
+                "4 other files are left alone, since the source takes no file of such a name: a, b, c … "
+                "(`lakeward plan shop.item` names more)"
+            ],
+        ),
+    ],
+)
+def test_files_that_are_left_alone_are_said_once_with_their_number(names: list[str], words: list[str]) -> None:
+    run = TableRun(TableName("shop", "item"), files_left_alone=names)
+    assert list(run.all_cautions) == words

@@ -155,6 +155,12 @@ def test_a_file_whose_name_counts_too_far_stops_the_table(tmp_path: Path, name: 
         source.take(dimension(), Past())
 
 
+def test_files_of_keys_and_headers_of_a_sink_are_none_that_nobody_expects(tmp_path: Path) -> None:
+    beside = ["t+0+0000000001.keys.json", "t+0+0000000001.headers.json"]
+    source = files(tmp_path, "t+0+0000000001.json", "note.txt", *beside, format="debezium")
+    assert source.take(dimension(), Past()).others == ("note.txt",)
+
+
 def test_a_file_whose_name_is_no_utf_8_stops_the_table_and_beside_others_is_named(tmp_path: Path) -> None:
     source = files(tmp_path, "1.csv", os.fsdecode(b"note\xff.txt"))
     assert source.take(dimension(), Past()).others == ("note\\xff.txt",)
