@@ -47,13 +47,17 @@ Changes = Annotated[bool, typer.Option("--schema", help="Show how the columns ch
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What stands of one table, by its last commit, and by the last run's ledger."""
+    """What stands of one table, by its last commit, and by the last run's ledger.
+
+    It `has_failed` where the last run ended with an error, or with an alarm that stopped it.
+    """
 
     name: TableName
     standing: Standing
     alarms: Sequence[Alarm]
     awaited: Awaited | None
     failure: Failure | None
+    has_failed: bool
 
     @property
     def has_held(self) -> bool:
@@ -153,7 +157,8 @@ def _read(
             failed.append((name, error))
             continue
         raised = _alarms_of(str(name), standing.progress, now, account.acked)
-        found.append(_Found(name, standing, (*account.alarms, *raised), account.awaited, account.failure))
+        every, has_failed = (*account.alarms, *raised), account.failure is not None or bool(account.alarms)
+        found.append(_Found(name, standing, every, account.awaited, account.failure, has_failed))
     return found, failed
 
 
@@ -191,7 +196,7 @@ def _show(found: Iterable[_Found], kind: str) -> None:
     table = view.grid("table", "format", "position", "lag", "rows", "held", "batch", "last commit", "", right=right)
     for one in found:
         name, standing, progress = one.name, one.standing, one.standing.progress
-        failed = "[red]failed[/]" if one.failure is not None else ""
+        failed = "[red]failed[/]" if one.has_failed else ""
         if not progress.batch:
             table.add_row(escaped(str(name)), kind, "nothing applied yet", "–", "–", "–", "–", "–", failed)
             continue

@@ -132,6 +132,7 @@ def test_alarms_of_the_last_run_are_shown_and_end_with_3(lakeward: Command, tmp_
     ledger.write("shop.orders", Notes(alarms=[Alarm("LEDGER-005", "it is empty", "nothing", "look")]))
     ended = lakeward("status")
     assert (ended.code, ended.err.splitlines()[0]) == (3, "alarm: it is empty")
+    assert ended.out.splitlines()[1].split()[-1] == "failed"
     (table,) = lakeward("status", "--json").document["tables"]
     assert [alarm["code"] for alarm in table["alarms"]] == ["LEDGER-005"]
     ledger.write("shop.orders", Notes(alarms=()))
@@ -168,7 +169,8 @@ def test_a_time_in_the_future_that_was_let_pass_is_no_alarm(lakeward: Command, t
     write(tmp_path, small_lake.SETTINGS)
     ahead = Ahead(time.time_ns() // 1000 + 10 * SLACK, "20261121-103107000.csv")
     small_lake.commit(small_lake.make(tmp_path), replace(progress(), ahead=ahead))
-    assert lakeward("status").code == 3
+    ended = lakeward("status")
+    assert (ended.code, "failed" in ended.out) == (3, False), "it stops nothing"
     acked = {"CLOCK-001": frozenset({ahead.about})}
     SqliteLedger(tmp_path / "state" / "ledger.db").write("shop.orders", Notes(acked=acked))
     assert lakeward("status").code == 0
