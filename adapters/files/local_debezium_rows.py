@@ -11,12 +11,13 @@ from lakeward.adapters.files.local_debezium import NUMBER, LocalDebezium, Opened
 from lakeward.adapters.files.local_places import no_place, place_and_log
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_texts import number
-from lakeward.adapters.messages.debezium import INITIAL_SNAPSHOT
+from lakeward.adapters.messages.debezium import IMAGE_AS_TEXT, INITIAL_SNAPSHOT
 from lakeward.adapters.messages.decoded import HAS_DELETED, OTHER_TABLE, TOMBSTONE
 from lakeward.adapters.spark.events import DATABASE, INITIAL
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
 _WORDS: Final = "the message is not a JSON object with a row"
+_NO_IMAGE: Final = "the message has no image of the row after the change"
 _LEAVES_ROW: Final = ("insert", "update", "read", "upsert")
 _BLANK: Final = " \t\r\n"
 _IMAGES: Final = ("after", "before")
@@ -127,7 +128,7 @@ class DebeziumRows:
         if operation is None:
             return "the message has no operation, as one that was flattened"
         if operation in _LEAVES_ROW and found.after is None:
-            return "the message has no image of the row after the change"
+            return IMAGE_AS_TEXT if _has_text(message.body) else _NO_IMAGE
         has_header = message.old_key is not None or message.new_key is not None
         is_half = self.local.decoder.links_all and found.said in ("insert", "delete") and has_header
         is_lost = is_half and self.local.tells(message.key) and not self.local.tells(found.other)
@@ -161,3 +162,11 @@ class DebeziumRows:
             if any(it is not None and it.__class__ is not str and text_of(it) == text for it in values):
                 return True
         return False
+
+
+def _has_text(body: Object) -> bool:
+    """Return whether the image after a change is a text of JSON."""
+    payload = body.get("payload")
+    image = payload.get("after") if payload.__class__ is dict else None
+    image = body.get("after") if image is None else image
+    return image.__class__ is str and image.lstrip(" ").startswith("{")

@@ -66,6 +66,11 @@ _CELLS: Final = "map<string,string>"
 _IMAGES: Final = f"before {_CELLS}, after {_CELLS}, source {_CELLS}, op string, transaction struct<id:string>"
 _ENVELOPE: Final = f"struct<{_IMAGES}, payload:struct<{_IMAGES}>>"
 
+IMAGE_AS_TEXT: Final = (
+    "its image of the row after the change is a text of JSON, as the connector for MongoDB writes it: let "
+    "ExtractNewDocumentState flatten the messages"
+)
+
 NO_ROW: Final = r'\A\{\s*("schema"\s*:\s*null\s*,\s*)?"payload"\s*:\s*null\s*(,\s*"schema"\s*:\s*null\s*)?\}\z'
 """A tombstone of a converter that puts a schema beside it."""
 
@@ -325,12 +330,15 @@ class Debezium:
         is_told = f"coalesce({OLD_KEY}, {NEW_KEY}) IS NULL OR NOT ({self._tells(_KEYS)}) OR ({self._tells(_OTHER)})"
         is_lost = f"{_SAID} IN ('insert', 'delete') AND NOT ({is_told})" if self.links_all else "false"
         words = "the message is not a JSON object with a row"
+        images = (f"get_json_object({BODY}, '$.{path}')" for path in ("payload.after", "after"))
+        is_text = f"ltrim(coalesce({', '.join(images)})) LIKE '{{%'"
         payload = f"{_INNER}.broken"
         inner = f"WHEN {payload} IS NOT NULL THEN {why_broken(payload, words)} " if self.is_flat else ""
         return (
             f"CASE WHEN {_IS_TOMBSTONE} THEN NULL "
             f"WHEN NOT coalesce({_IS_OBJECT}, false) THEN {why_broken(BODY, words)} {inner}"
             f"WHEN {_OPERATION} IS NULL THEN 'the message has no operation, as one that was flattened' "
+            f"WHEN {lacks} AND {is_text} THEN {text(IMAGE_AS_TEXT)} "
             f"WHEN {lacks} THEN 'the message has no image of the row after the change' "
             f"WHEN {is_lost} THEN 'the header with the other key of a key change tells no key' END"
         )

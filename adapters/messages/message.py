@@ -52,6 +52,11 @@ _IN_SINGLE: Final = r"\A\s*\{\s*'"
 """How an object begins that is written as Python shows it."""
 _IN_SINGLE_WORDS: Final = "a name in a JSON object is in single quotes: JSON has double ones"
 
+_OTHERS: Final = "a key stands twice in a JSON object, or it is larger than Spark reads"
+_CONTROL: Final = r"[\x00-\x1f][^\x00-\x1f]"
+_CONTROL_WORDS: Final = "a text in a JSON object has a control character, as a TAB, that is no escape"
+"""A control character that does not end a text; outside of texts of JSON some are blanks."""
+
 _NUMBER: Final = r"\A-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 
@@ -96,7 +101,8 @@ def why_broken(value: str, words: str) -> str:
         f"WHEN {has_half(value)} THEN {text(HALF_WORDS)} "
         f"WHEN {value} RLIKE {text(_IN_SINGLE)} THEN {text(_IN_SINGLE_WORDS)} "
         f"WHEN json_array_length({_alone(value)}) = 2 AND left(ltrim({value}), 1) = '{{' THEN coalesce({named}, "
-        f"'a key stands twice in a JSON object, or it is larger than Spark reads') ELSE {text(words)} END"
+        f"CASE WHEN {value} RLIKE {text(_CONTROL)} THEN {text(f'{_CONTROL_WORDS}, or {_OTHERS}')} "
+        f"ELSE {text(_OTHERS)} END) ELSE {text(words)} END"
     )
 
 

@@ -157,7 +157,7 @@ envelope = st.builds(
     ),
     operation,
     st.one_of(row, st.just("null")),
-    st.one_of(row, row, row, st.just("null"), st.just('"text"')),
+    st.one_of(row, row, row, st.sampled_from(["null", '"text"', r'"{\"id\": 1}"'])),
     source,
     st.sampled_from(["null", "null", '{"id": "tx-1"}', '"text"', "{}"]),
 )

@@ -206,6 +206,19 @@ def test_times_that_cannot_be_read_are_refused(tmp_path: Path, form: str, writte
     assert details[0] == f'"{field}: {shown}" is not a commit time'
 
 
+@pytest.mark.parametrize("envelope", [lambda body: body, lambda body: {"schema": {}, "payload": body}])
+def test_an_image_that_is_a_text_says_whose_messages_they_are(tmp_path: Path, envelope: Any) -> None:
+    """The connector for MongoDB writes rows so."""
+    source = {"schema": "shop", "table": "item", "lsn": 1, "ts_ms": 5}
+    bodies = [{"op": "c", "after": after, "source": source} for after in ('{"id": 1}', None, {"id": 1})]
+    lines = [json.dumps(envelope(body)) for body in bodies]
+    batch = batch_of(tmp_path, {"format": "debezium"}, {"id": "int"}, "\n".join(lines))
+    assert isinstance(batch.frame, LocalFrame)
+    text_image, no_image, right = batch.frame.rows.column(names.DETAIL).to_pylist()
+    assert "as the connector for MongoDB writes it" in text_image
+    assert (no_image, right) == ("the message has no image of the row after the change", None)
+
+
 def test_control_messages_of_gone_rows_are_counted(tmp_path: Path) -> None:
     """Those of other tables are not, nor what says nothing of rows; none becomes a row."""
 

@@ -28,6 +28,9 @@ LINES = {
     '{"a": 1, "b": 2, "a": 3}': 'the key "a" stands twice in a JSON object',
     '{"op": "c", "after": {"id": 1, "b": 2, "b": 2}}': 'the key "b" stands twice in a JSON object',
     '{"a": [{"b": {"c": 1, "c": 2}}]}': "a key stands twice in a JSON object, or it is larger than Spark reads",
+    '{"a": "b\tc"}': "a text in a JSON object has a control character, as a TAB, that is no escape, "
+    "or a key stands twice in a JSON object, or it is larger than Spark reads",
+    '{"a":\t"b"}': None,
     "{'a': 1}": "a name in a JSON object is in single quotes: JSON has double ones",
     '{"a": 1} {"a": 1}': WORDS,
     '{"a": 1': WORDS,
