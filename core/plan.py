@@ -373,6 +373,11 @@ def _what_can_be_done(dimension: Dimension, evolution: Evolution) -> str:
             "and run: all files that are there are applied anew, each read as that type. Or keep these files back, "
             'or their rows in quarantine: `schema.incompatible = "quarantine"`.'
         )
+    if all(change.kind is Kind.NARROW for change in evolution.refused):
+        return (
+            f'Let the table keep its own, wider type: `narrow = "evolve"` under [tables."{name}".schema]. Or keep '
+            "these files back."
+        )
     return (
         "Declare the columns as they are now under [tables], let the table follow (docs/schema-changes.md), or "
         "keep these files back."

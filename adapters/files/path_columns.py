@@ -61,7 +61,8 @@ def path_columns(table: TableFiles) -> Sequence[Column]:
             raise ConfigError(
                 f"{table.dimension.name}: `path_columns` names {name!r}, which is not declared",
                 found="its columns are " + (", ".join(table.dimension.schema.names) or "those of its files"),
-                todo=f'Declare its type under [tables."{table.dimension.name}".columns].',
+                todo=f'Declare its type under [tables."{table.dimension.name}".columns]. Where the files have the '
+                "column themselves, take it out of `path_columns`.",
             )
         found.append(column)
     return found

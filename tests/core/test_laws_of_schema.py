@@ -16,7 +16,7 @@ from lakeward.core.evolution import Evolution, Policies, evolve
 from lakeward.core.facts import BatchFacts
 from lakeward.core.plan import plan
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema
+from lakeward.core.schema import Column, Schema, parse_type
 
 Evolve = Callable[[Schema, Schema, Policies, Sequence[str]], Evolution]
 LEGAL = legal().flatmap(lambda drift: st.tuples(st.just(drift), row_of(drift.before, 1), row_of(drift.after, 2)))
@@ -52,6 +52,15 @@ def test_an_illegal_change_is_refused_before_anything_is_done(drift: Drift) -> N
     facts = BatchFacts(schema=drift.after)
     with pytest.raises(SchemaConflict, match="columns of the source and of the table differ"):
         plan(dimension, facts, Progress(batch=1), stored=drift.before, capabilities=frozenset())
+
+
+def test_a_narrower_type_is_answered_by_the_type_of_the_table() -> None:
+    """To declare the narrower type would change nothing."""
+    before, after = (Schema((Column("n", parse_type(type_)),)) for type_ in ("bigint", "int"))
+    dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=())
+    with pytest.raises(SchemaConflict) as raised:
+        plan(dimension, BatchFacts(schema=after), Progress(batch=1), stored=before, capabilities=frozenset())
+    assert '`narrow = "evolve"`' in (raised.value.todo or "")
 
 
 def takes_the_columns_of_the_batch(
