@@ -74,7 +74,7 @@ def write_rows(jvm: Jvm, log: Any, transaction: Any, rows: pa.Table) -> Any | No
         return None
     stored = pa.Table.from_arrays(whole.columns, schema=pa.schema(map(_in_file, fields, columns)))
     buffer = BytesIO()
-    pq.write_table(stored, buffer, compression="snappy", store_decimal_as_integer=True)
+    pq.write_table(stored, buffer, compression="snappy", store_decimal_as_integer=True, store_schema=False)
     name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
     _write_file(jvm, log, name, buffer.getvalue())
     add = {

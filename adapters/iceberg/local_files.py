@@ -96,7 +96,10 @@ def write_rows(jvm: Jvm, table: Any, io: FileIO, rows: pa.Table) -> Any | None:
         return None
     schema = schema_to_pyarrow(_schema(jvm, table.schema()))
     buffer = BytesIO()
-    pq.write_table(shaped(rows, schema), buffer, compression="zstd", store_decimal_as_integer=True)
+    # Readers go by the schema of Parquet, not by that of Arrow with the large texts of PyIceberg.
+    pq.write_table(
+        shaped(rows, schema), buffer, compression="zstd", store_decimal_as_integer=True, store_schema=False
+    )
     location = str(table.locationProvider().newDataLocation(f"{uuid.uuid4()}.parquet"))
     with io.new_output(location).create() as stream:
         stream.write(buffer.getvalue())
