@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import locale
 import os
 import subprocess
@@ -213,9 +214,12 @@ class Sessions:
         os.environ.update(in_utf_8(sys.getfilesystemencoding(), locale.getencoding()))
         self._ours = True
         try:
-            return SparkSession(SparkContext(conf=conf, gateway=self._launch(conf)))
+            session = SparkSession(SparkContext(conf=conf, gateway=self._launch(conf)))
         except (*FAILURES, ConnectionError) as error:
             raise self._not_started(said(error)) from error
+        # What was imported stays: to look through it with each collection takes a tenth of a small batch.
+        gc.freeze()
+        return session
 
     def _launch(self, conf: SparkConf) -> Any:
         """Start the JVM with its messages in a file: on a terminal they would bury ours.
