@@ -369,6 +369,7 @@ def test_a_folder_that_may_not_be_read_is_named(project: Project, monkeypatch: p
     [
         ('tags = "list<int>"', "CSV has no such values"),
         ('size = { type = "int", format = "yyyy" }', "is no format of the column size"),
+        ('at = { type = "timestamp_ntz", format = "yyyy-MM-dd HH:mm:ssXXX" }', "has a zone"),
         ('data = { type = "binary", format = "base65" }', "It may be hex, base64, utf-8."),
         ('day = { type = "date", format = "d-bbb-yy" }', "is no pattern for the column day"),
     ],

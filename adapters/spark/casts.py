@@ -8,6 +8,7 @@ from columns costs a call into the JVM for each operator.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,6 +57,11 @@ def check_text(item: Column, pattern: str | None, table: str) -> None:
         raise ConfigError(
             f"{table}: the column {item.name} is declared as {item.type}, and CSV has no such values",
             todo="Declare it as a string, or let DMS write Parquet.",
+        )
+    if pattern is not None and item.type.name == "timestamp_ntz" and _has_zone(pattern):
+        raise ConfigError(
+            f"{table}: the format {pattern!r} of the column {item.name} has a zone, and a {item.type} has none",
+            todo="Declare the column as a `timestamp`, or take the zone out of the format.",
         )
     if pattern is None or item.type.name in _IN_TIME or (item.type.name == "binary" and pattern in ENCODINGS):
         return
@@ -137,18 +143,18 @@ def _floating(text: str, type_: Type) -> str:
 def _date(text: str, written: TextFormat) -> str:
     if written.pattern is None:
         return _where(_like(text, _DATE), f"try_cast(substring(trim({text}), 1, 10) AS date)")
-    moment = f"try_to_timestamp({text}, {literal(written.pattern)})"
+    moment = f"try_to_timestamp({text}, {literal(_of_microseconds(written.pattern))})"
     return _where(f"{moment} = date_trunc('day', {moment})", _of_a_year(f"CAST({moment} AS date)", "date"))
 
 
 def _timestamp(text: str, type_: Type, written: TextFormat) -> str:
     """Read a point in time, or a wall-clock time; sessions are in UTC."""
     if written.pattern is not None:
-        moment = f"try_to_timestamp({text}, {literal(written.pattern)})"
+        moment = f"try_to_timestamp({text}, {literal(_of_microseconds(written.pattern))})"
         if type_.name == "timestamp_ntz":
             return _of_a_year(f"CAST({moment} AS timestamp_ntz)", "timestamp_ntz")
-        has_zone = any(letter in _without_quotes(written.pattern) for letter in "VzOXxZ")
-        return _of_a_year(moment if has_zone else _in_zone(moment, written.zone), "timestamp")
+        in_zone = moment if _has_zone(written.pattern) else _in_zone(moment, written.zone)
+        return _of_a_year(in_zone, "timestamp")
     local = _where(_like(text, _TIME + r"\s*$"), f"try_cast(trim({text}) AS timestamp_ntz)")
     if type_.name == "timestamp_ntz":
         return local
@@ -165,8 +171,19 @@ def _of_a_year(value: str, type_: str) -> str:
     return _where(f"{value} BETWEEN {YEARS[type_]}", value)
 
 
-def _without_quotes(pattern: str) -> str:
-    return "".join(pattern.split("'")[::2])
+def _has_zone(pattern: str) -> bool:
+    """Return whether a pattern has a letter of a zone outside of quotes."""
+    return any(letter in part for part in pattern.split("'")[::2] for letter in "VzOXxZ")
+
+
+def _of_microseconds(pattern: str) -> str:
+    """Return a pattern that takes a finer fraction of a second where the rest is zeros; Spark cuts that off."""
+    parts = pattern.split("'")
+    parts[::2] = [_FINER.sub(lambda found: "S" * 6 + "['0']" * (len(found[0]) - 6), part) for part in parts[::2]]
+    return "'".join(parts)
+
+
+_FINER: Final = re.compile("S{7,9}")
 
 
 def _binary(text: str, written: TextFormat) -> str:

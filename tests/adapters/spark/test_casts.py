@@ -28,6 +28,14 @@ TAKEN = [
     ("date", "d-MMM-yy", {"4-Jun-14": date(2014, 6, 4), "13-Mar-17": date(2017, 3, 13)}),
     ("timestamp_ntz", None, {"2024-01-01 10:20:30.123456": datetime(2024, 1, 1, 10, 20, 30, 123456)}),
     ("timestamp_ntz", None, {"2024-01-01T10:20:30.1234560": datetime(2024, 1, 1, 10, 20, 30, 123456)}),
+    (
+        "timestamp_ntz",
+        "d.M.yyyy'SSSSSSS' HH:mm:ss.SSSSSSSSS",
+        {
+            "1.2.2024SSSSSSS 10:20:30.123456000": datetime(2024, 2, 1, 10, 20, 30, 123456),
+            "1.2.2024SSSSSSS 10:20:30.5": datetime(2024, 2, 1, 10, 20, 30, 500000),
+        },
+    ),
     ("binary", None, {"0xCAFE": b"\xca\xfe", "cafe": b"\xca\xfe", "": b""}),
     ("binary", "base64", {"yv4=": b"\xca\xfe"}),
     ("binary", "utf-8", {"é": "é".encode()}),
@@ -44,6 +52,8 @@ REFUSED = [
     ("date", "d-MMM-yy", ["2014-06-04", "31-Feb-14"]),
     ("date", "d.M.yyyy", ["1.1.0000"]),
     ("timestamp_ntz", None, ["2024-01-01 10:20:30.1234567", "2024-13-01 00:00:00", "now", ""]),
+    ("timestamp_ntz", "yyyy-MM-dd HH:mm:ss.SSSSSSSSS", ["2024-01-01 10:20:30.123456789"]),
+    ("date", "yyyy-MM-dd HH:mm:ss.SSSSSSSSS", ["2024-01-01 00:00:00.000000001"]),
     ("timestamp", None, ["2024-01-01 25:00:00", "12:00:00", "0000-06-01", "9999-12-31 23:59:59-01"]),
     ("binary", None, ["abc", "zz"]),
     ("binary", "base64", ["y", "?"]),
