@@ -111,7 +111,7 @@ class Change:
 
     def delete(self, found: Mapping[str, BitMap64]) -> None:
         """Mark rows as deleted, given by their positions in each data file."""
-        self.deletions = deletions(self.jvm, self.table, self.io, self._tasks(found), found)
+        self.deletions = deletions(self.jvm, str(self.table.name()), self.io, self.files.all(), found)
         version = self.jvm.iceberg.TableUtil.formatVersion(self.table)
         self.delete_files += write_deletes(self.jvm, self.table, self.io, self.deletions, version=version)
 
@@ -150,7 +150,7 @@ class Change:
         """Drop every file of the table, which has so many rows: their own counts must say so, where they tell."""
         if self.base is None:
             return
-        self.dropped = list(self.files.all().values())
+        self.dropped = [file.task for file in self.files.all().values()]
         counted = [self._live_rows(task) for task in self.dropped]
         self.dropped_rows = rows if None in counted else sum(count for count in counted if count)
 
@@ -163,8 +163,8 @@ class Change:
 
     def _tasks(self, paths: Iterable[str]) -> Mapping[str, Any]:
         """Return the scan tasks of data files, by their paths."""
-        tasks = self.files.all()
-        return {path: tasks[path] for path in paths}
+        files = self.files.all()
+        return {path: files[path].task for path in paths}
 
     def check(self, what: str, written: int, removed: int) -> None:
         """Compare the files with the rows that were planned; raises ConservationError before any commit."""

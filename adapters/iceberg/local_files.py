@@ -16,9 +16,9 @@ from pyiceberg.schema import Schema
 from pyroaring import BitMap64
 
 from lakeward.adapters.iceberg.columns import columns_in
-from lakeward.adapters.iceberg.data_files import DataFiles
-from lakeward.adapters.iceberg.java import Jvm, indexed
-from lakeward.adapters.iceberg.vectors import OF_POSITIONS, deleted_positions
+from lakeward.adapters.iceberg.data_files import DataFile, DataFiles
+from lakeward.adapters.iceberg.java import Jvm
+from lakeward.adapters.iceberg.vectors import deleted_positions
 from lakeward.adapters.tables.beside import shaped
 from lakeward.adapters.tables.small.stored_files import MOST_FILES, StoredFile, read_rows
 from lakeward.adapters.tables.small.values import arrow_type
@@ -39,7 +39,7 @@ def find_rows(
 
     Returns None where only Spark can read them.
     """
-    stored = _stored(table, files, io)
+    stored = _stored(str(table.name()), files, io)
     schema = _schema(jvm, table.schemas().get(snapshot.schemaId()))
     fields = {field.name: field for field in schema.fields if field.name in wanted}
     if stored is None or any(field.initial_default is not None for field in fields.values()):
@@ -51,24 +51,19 @@ def find_rows(
     return read_rows(stored, partial(_names, ids, is_partitioned), own, keys)
 
 
-def _stored(table: Any, files: DataFiles, io: FileIO) -> Sequence[StoredFile] | None:
+def _stored(table: str, files: DataFiles, io: FileIO) -> Sequence[StoredFile] | None:
     """Return the files as this process reads them; None where they are many, or of a form that it does not."""
-    tasks, stored = files.at_most(MOST_FILES), list[StoredFile]()
-    for path, task in () if tasks is None else tasks.items():
-        deletes = list(indexed(task.deletes()))
-        if str(task.file().format().name()) != "PARQUET" or any(_is_of_others(delete) for delete in deletes):
-            return None
-        stored.append(StoredFile(path, io.new_input(path).open, partial(_deleted, table, io, deletes, path)))
-    return None if tasks is None else stored
+    found = files.at_most(MOST_FILES)
+    if found is None or not all(file.is_simple for file in found.values()):
+        return None
+    return [
+        StoredFile(path, io.new_input(path).open, partial(_deleted, table, io, file, path))
+        for path, file in found.items()
+    ]
 
 
-def _is_of_others(delete: Any) -> bool:
-    """Return whether a file of deletes names values, and no positions."""
-    return bool(delete.content().id() != OF_POSITIONS)
-
-
-def _deleted(table: Any, io: FileIO, deletes: Sequence[Any], path: str) -> BitMap64:
-    return BitMap64.union(BitMap64(), *(deleted_positions(table, io, delete, path) for delete in deletes))
+def _deleted(table: str, io: FileIO, file: DataFile, path: str) -> BitMap64:
+    return BitMap64.union(BitMap64(), *(deleted_positions(table, io, said, path) for said in file.deletes))
 
 
 def _schema(jvm: Jvm, schema: Any) -> Schema:

@@ -27,6 +27,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from lakeward.adapters.iceberg.data_files import OF_POSITIONS, DataFile
 from lakeward.adapters.iceberg.java import Jvm, indexed
 from lakeward.adapters.spark.names import PREFIX
 from lakeward.adapters.spark.resolve import FILE, POS
@@ -34,10 +35,6 @@ from lakeward.core.errors import TableError
 
 _VECTOR_MAGIC: Final = b"\xd1\xd3\x39\x64"
 _PUFFIN_MAGIC: Final = b"PFA1"
-
-OF_POSITIONS: Final = 1
-"""The number of position deletes among the kinds of files (`FileContent`)."""
-
 _ROW_POSITION: Final = 2147483645  # reserved field id of _pos
 _ISLAND, _RUN = f"{PREFIX}island", f"{PREFIX}run"
 _DELETE_SCHEMA: Final = pa.schema(
@@ -94,16 +91,16 @@ def by_file(found: pa.Table) -> Iterator[tuple[str, BitMap64]]:
 
 
 def deletions(
-    jvm: Jvm, table: Any, io: FileIO, tasks: Mapping[str, Any], rows: Mapping[str, BitMap64]
+    jvm: Jvm, table: str, io: FileIO, data: Mapping[str, DataFile], rows: Mapping[str, BitMap64]
 ) -> list[Deletion]:
     """Return what to delete of each data file, with the deletes that this takes the place of."""
     found, files = [], jvm.iceberg.util.ContentFileUtil
     for path, positions in rows.items():
-        deletion = Deletion(path, tasks[path], positions)
-        before = BitMap64()
-        for delete in indexed(deletion.task.deletes()):
-            if delete.content().id() == OF_POSITIONS:
-                before |= deleted_positions(table, io, delete, path)
+        deletion, before = Deletion(path, data[path].task, positions), BitMap64()
+        deletes = indexed(deletion.task.deletes()) if data[path].deletes else ()
+        for said, delete in zip(data[path].deletes, deletes, strict=True):
+            if said["content"] == OF_POSITIONS:
+                before |= deleted_positions(table, io, said, path)
                 if files.isFileScoped(delete):
                     deletion.replaced.append(delete)
         deletion.newly_deleted = len(deletion.positions - before)
@@ -112,23 +109,25 @@ def deletions(
     return found
 
 
-def deleted_positions(table: Any, io: FileIO, delete: Any, path: str) -> BitMap64:
-    """Read which positions of a data file a delete file marks, whoever wrote it."""
-    form = delete.format().name()
-    if form == "PUFFIN":
-        return _decode(_read(io, delete, delete.contentOffset(), delete.contentSizeInBytes()))
-    if form != "PARQUET":
+def deleted_positions(table: str, io: FileIO, said: Mapping[str, Any], path: str) -> BitMap64:
+    """Read which positions of a data file a delete file marks, whoever wrote it; `said` is what Iceberg says of it.
+
+    Raises TableError where it is of a format that lakeward does not read.
+    """
+    if said["file-format"] == "puffin":
+        return _decode(_read(io, said["file-path"], said["content-offset"], said["content-size-in-bytes"]))
+    if said["file-format"] != "parquet":
         raise TableError(
-            f"{table.name()} has deletes in the format {form}, which lakeward does not read",
-            found=f"found {delete.location()}",
+            f"{table} has deletes in the format {said['file-format']}, which lakeward does not read",
+            found=f"found {said['file-path']}",
             todo="Rewrite them (`CALL system.rewrite_position_delete_files`), and run again.",
         )
-    rows = pq.read_table(BytesIO(_read(io, delete, 0, delete.fileSizeInBytes())))
+    rows = pq.read_table(BytesIO(_read(io, said["file-path"], 0, said["file-size-in-bytes"])))
     return BitMap64(rows.filter(pc.equal(rows["file_path"], path))["pos"].to_pylist())
 
 
-def _read(io: FileIO, delete: Any, offset: int, length: int) -> bytes:
-    with io.new_input(delete.location()).open() as stream:
+def _read(io: FileIO, location: str, offset: int, length: int) -> bytes:
+    with io.new_input(location).open() as stream:
         stream.seek(offset)
         return stream.read(length)
 
