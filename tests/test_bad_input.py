@@ -370,8 +370,11 @@ def test_a_folder_that_may_not_be_read_is_named(project: Project, monkeypatch: p
         ('tags = "list<int>"', "CSV has no such values"),
         ('size = { type = "int", format = "yyyy" }', "is no format of the column size"),
         ('at = { type = "timestamp_ntz", format = "yyyy-MM-dd HH:mm:ssXXX" }', "has a zone"),
+        ('at = { type = "timestamp", format = "yyyy-MM-dd hh:mm" }', "lacks a half of the day"),
+        ('day = { type = "date", format = "d.M." }', "lacks a year"),
+        ('day = { type = "date", format = "M/yyyy" }', "lacks a month or a day"),
         ('data = { type = "binary", format = "base65" }', "It may be hex, base64, utf-8."),
-        ('day = { type = "date", format = "d-bbb-yy" }', "is no pattern for the column day"),
+        ('day = { type = "date", format = "d-M-yy bbb" }', "is no pattern for the column day"),
     ],
 )
 def test_a_format_that_a_column_cannot_have_is_refused_by_run_and_plan(

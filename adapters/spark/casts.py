@@ -63,6 +63,12 @@ def check_text(item: Column, pattern: str | None, table: str) -> None:
             f"{table}: the format {pattern!r} of the column {item.name} has a zone, and a {item.type} has none",
             todo="Declare the column as a `timestamp`, or take the zone out of the format.",
         )
+    if pattern is not None and item.type.name in _IN_TIME and (lacking := _lacking(pattern)):
+        raise ConfigError(
+            f"{table}: the format {pattern!r} of the column {item.name} lacks {lacking}",
+            found="Spark would make it up: the year 1970, a first of January, or a half of the day",
+            todo="Declare the column as a `string`, or let the format name it.",
+        )
     if pattern is None or item.type.name in _IN_TIME or (item.type.name == "binary" and pattern in ENCODINGS):
         return
     can_be = f"It may be {', '.join(ENCODINGS)}." if item.type.name == "binary" else "Leave it out."
@@ -172,8 +178,23 @@ def _of_a_year(value: str, type_: str) -> str:
 
 
 def _has_zone(pattern: str) -> bool:
-    """Return whether a pattern has a letter of a zone outside of quotes."""
-    return any(letter in part for part in pattern.split("'")[::2] for letter in "VzOXxZ")
+    """Return whether a pattern has a letter of a zone."""
+    return not _letters(pattern).isdisjoint("VzOXxZ")
+
+
+def _lacking(pattern: str) -> str:
+    """Return in words what a pattern lacks of a date or of an hour; nothing where it has all."""
+    letters = _letters(pattern)
+    if "y" not in letters:
+        return "a year"
+    if "D" not in letters and not ("d" in letters and letters & {"M", "L"}):
+        return "a month or a day"
+    return "a half of the day (`a`)" if letters & {"h", "K"} and "a" not in letters else ""
+
+
+def _letters(pattern: str) -> set[str]:
+    """Return the characters of a pattern outside of quotes."""
+    return {*"".join(pattern.split("'")[::2])}
 
 
 def _of_microseconds(pattern: str) -> str:
