@@ -24,7 +24,7 @@ from lakeward.adapters.messages.wire import EPOCHS
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import SchemaConflict
+from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.ledger import SourceObject
 from lakeward.core.nearest import nearest
 from lakeward.core.schema import WIDER, Column, Schema, Type, is_within
@@ -151,12 +151,23 @@ def _check_formats(table: TableFiles, form: str) -> None:
     """Refuse formats that a column cannot have."""
     where = str(table.dimension.name)
     for item in table.dimension.schema:
+        if form not in ("csv", "parquet") and _has_other_keys(item.type):
+            raise ConfigError(
+                f"{where}: the column {item.name} is declared as {item.type}, and names in JSON are texts",
+                todo="Declare the keys of its maps as `string`.",
+            )
         pattern = table.patterns.get(item.name)
         if form == "csv" or pattern is not None:
             is_epoch = pattern in EPOCHS and item.type.name in ("timestamp", "timestamp_ntz") and form != "csv"
             check_text(item, None if is_epoch else pattern, where)
             if pattern is not None and not is_epoch and item.type.name != "binary":
                 check_pattern(table.spark(), item, pattern, where)
+
+
+def _has_other_keys(type_: Type) -> bool:
+    """Return whether a map in a type has other keys than texts."""
+    own = type_.name == "map" and type_.parts[0].type.name != "string"
+    return own or any(_has_other_keys(part.type) for part in type_.parts)
 
 
 def alike(files: Sequence[File]) -> Sequence[File]:

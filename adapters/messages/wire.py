@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Final
 
 from lakeward.adapters.spark.casts import NESTED, TextFormat, to_type
-from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.spans import inside, is_outside, is_somewhere
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.schema import Type
@@ -57,7 +58,7 @@ class Writing:
 def value_of(cell: str, type_: Type, written: Writing) -> str:
     """Return the typed value of a cell as SQL, NULL where it does not fit (or is NULL)."""
     if type_.name in NESTED:
-        return _nested(cell, type_)
+        return _nested(cell, type_, written.text.zone)
     if type_.name == "decimal" and written.wire is Wire.UNSCALED:
         return _decimal(cell, type_, type_.scale if written.scale is None else written.scale)
     if type_.name == "string" and written.wire is Wire.UNSCALED:
@@ -184,21 +185,21 @@ def _binary(cell: str, wire: Wire) -> str:
     return f"CASE WHEN {plain} RLIKE {text(_BASE64)} THEN try_to_binary({plain}, 'base64') END"
 
 
-def _nested(cell: str, type_: Type) -> str:
+def _nested(cell: str, type_: Type, zone: str) -> str:
     """Read JSON by Spark's rules, all or nothing.
 
     Those round decimals, which are read with more digits and compared, and make too great a number infinite. They
-    pass over a field in other letters than the struct has it.
+    make a day of an hour, and cut digits of a second off: dates and times are read as texts, and those by our own
+    rules, in the `zone` where they name none. They pass over a field in other letters than the struct has it.
     """
-    wide = _with_digits(type_)
+    wide = _as_read(type_)
     schema = f"value {ddl(wide)}, broken string"
     whole_value = f"concat('{{\"value\":', {cell}, '}}')"
     found = f"from_json({whole_value}, {text(schema)}, map('columnNameOfCorruptRecord', 'broken'))"
-    wrong = is_somewhere("v.value", type_, _is_bent)
+    wrong = is_somewhere("v.value", type_, partial(_is_bent, zone))
     is_right = "v.broken IS NULL" + ("" if wrong is None else f" AND NOT {wrong}")
     is_right += "".join(f" AND NOT coalesce({misnamed}, false)" for misnamed in _misnamed(cell, type_))
-    value = "v.value" if wide == type_ else f"CAST(v.value AS {ddl(type_)})"
-    return bound(found, "v", f"CASE WHEN {is_right} THEN {value} END")
+    return bound(found, "v", f"CASE WHEN {is_right} THEN {_typed('v.value', type_, zone)} END")
 
 
 def _misnamed(cell: str, type_: Type) -> list[str]:
@@ -218,15 +219,46 @@ _SIMPLE: Final = re.compile("[A-Za-z0-9_]+")
 """A name that a path of JSON may have without quotes."""
 
 
-def _with_digits(type_: Type) -> Type:
-    """Return a type whose decimals have as many places before the point as they had, and the most behind it."""
+_IN_TIME: Final = ("date", "timestamp", "timestamp_ntz")
+
+
+def _as_read(type_: Type) -> Type:
+    """Return the type that JSON is read with: dates and times are texts.
+
+    Decimals have as many places before the point as they had, and the most behind it.
+    """
     if type_.name == "decimal":
         return Type("decimal", 38, 38 - type_.precision + type_.scale)
-    return replace(type_, parts=tuple(replace(part, type=_with_digits(part.type)) for part in type_.parts))
+    if type_.name in _IN_TIME:
+        return Type("string")
+    return replace(type_, parts=tuple(replace(part, type=_as_read(part.type)) for part in type_.parts))
 
 
-def _is_bent(value: str, type_: Type) -> str | None:
+def _typed(value: str, type_: Type, zone: str, depth: int = 0) -> str:
+    """Return a value that was read with another type as one of its own, as SQL."""
+    if type_ == _as_read(type_):
+        return value
+    item = f"item_{depth}"
+    inner = [_typed(item, part.type, zone, depth + 1) for part in type_.parts]
     match type_.name:
+        case "list":
+            return f"transform({value}, {item} -> {inner[0]})"
+        case "map":
+            return f"transform_values({value}, (key_{depth}, {item}) -> {inner[1]})"
+        case "struct":
+            parts = [(part.name, f"{value}.{quoted(part.name)}", part.type) for part in type_.parts]
+            fields = ", ".join(f"{text(name)}, {_typed(own, of, zone, depth)}" for name, own, of in parts)
+            return f"CASE WHEN {value} IS NOT NULL THEN named_struct({fields}) END"
+        case "decimal":
+            return f"CAST({value} AS {ddl(type_)})"
+        case _:
+            return to_type(value, type_, TextFormat(None, zone))
+
+
+def _is_bent(zone: str, value: str, type_: Type) -> str | None:
+    match type_.name:
+        case "date" | "timestamp" | "timestamp_ntz":
+            return f"{value} IS NOT NULL AND {to_type(value, type_, TextFormat(None, zone))} IS NULL"
         case "decimal":
             return f"NOT (try_cast({value} AS {ddl(type_)}) <=> {value})"
         case "float" | "double":

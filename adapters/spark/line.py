@@ -66,7 +66,7 @@ def from_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # Spark is imported late
 
-    schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+    schema = from_arrow_schema(pa.schema(map(_described, rows.schema)), prefer_timestamp_ntz=True)
     rows = pa.Table.from_batches([batch for batch in rows.to_batches() if batch.num_rows], rows.schema)
     if line() != "3.5":
         return spark.createDataFrame(rows, schema)
@@ -80,6 +80,18 @@ def from_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
         rows.to_batches(), ArrowStreamSerializer(), utils.readArrowStreamFromFile, context._jvm.ArrowIteratorServer
     )
     return DataFrame(utils.toDataFrame(read, schema.json(), cast("Any", spark)._jsparkSession), spark)
+
+
+def _described(field: pa.Field) -> pa.Field:
+    """Return a field with some metadata at each field of its structs: PySpark expects it of one called `wkb`."""
+    type_ = field.type
+    if pa.types.is_struct(type_):
+        type_ = pa.struct([_described(part) for part in type_])
+    elif pa.types.is_map(type_):
+        type_ = pa.map_(_described(type_.key_field), _described(type_.item_field))
+    elif pa.types.is_list(type_):
+        type_ = pa.list_(_described(type_.value_field))
+    return field.with_type(type_).with_metadata(field.metadata or {"": ""})
 
 
 def read_text(spark: SparkSession, paths: Sequence[str], row_end: str) -> DataFrame:

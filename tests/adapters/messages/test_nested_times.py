@@ -1,0 +1,61 @@
+"""Dates and times within lists, maps and structs of JSON: taken as they are in a column of their own."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.messages.wire import Writing, value_of
+from lakeward.adapters.spark.casts import TextFormat
+from lakeward.core.schema import parse_type
+
+pytestmark = pytest.mark.spark
+
+TYPE: Final = parse_type(
+    "struct<d: date, n: timestamp_ntz, t: list<timestamp>, m: map<string, date>, f: decimal(5,2), s: string>"
+)
+TAKEN: Final[dict[str, Any]] = {
+    '{"d":"2026-02-28"}': {"d": date(2026, 2, 28)},
+    '{"n":"2026-07-01T12:00:00.5"}': {"n": datetime(2026, 7, 1, 12, 0, 0, 500000)},
+    '{"t":["2026-07-01 12:00:00", "2026-07-01T12:00:00+05:30", null]}': {
+        "t": [datetime(2026, 7, 1, 10, tzinfo=UTC), datetime(2026, 7, 1, 6, 30, tzinfo=UTC), None]
+    },
+    '{"m":{"a":"0001-01-01"},"f":1.5,"s":"x"}': {"m": {"a": date(1, 1, 1)}, "f": 1.5, "s": "x"},
+    "{}": {},
+}
+REFUSED: Final = [
+    '{"d":"2026-01-01 garbage"}',
+    '{"d":"2026-01-01T23:00:00Z"}',
+    '{"d":"2026"}',
+    '{"d":20000}',
+    '{"n":"12:00"}',
+    '{"n":"2026-01-01 00:00:00.1234567"}',
+    '{"t":["2026-01-01T00:00:00Z","2026-1-1"]}',
+    '{"t":["T12:00:00"]}',
+    '{"t":[1700000000]}',
+    '{"m":{"a":"0000-01-01"}}',
+]
+
+
+def test_they_are_taken_exactly_or_not_at_all(spark: SparkSession) -> None:
+    """Spark alone would make today of an hour, and cut digits of a second off."""
+    frame = spark.createDataFrame([(cell,) for cell in [*TAKEN, *REFUSED]], "cell string").coalesce(1)
+    writing = Writing(text=TextFormat(None, "Europe/Berlin"))
+    found = frame.selectExpr("cell", f"to_json({value_of('cell', TYPE, writing)}) AS value").collect()
+    read = {row.cell: None if row.value is None else _typed(json.loads(row.value)) for row in found}
+    assert read == {**TAKEN, **dict.fromkeys(REFUSED)}
+
+
+def _typed(value: dict[str, Any]) -> dict[str, Any]:
+    """Return what Spark shows of a value as JSON, in UTC, as values."""
+    read = {
+        "d": date.fromisoformat,
+        "n": datetime.fromisoformat,
+        "t": lambda times: [time and datetime.fromisoformat(time) for time in times],
+        "m": lambda days: {name: date.fromisoformat(day) for name, day in days.items()},
+    }
+    return {name: read[name](own) if name in read else own for name, own in value.items()}
