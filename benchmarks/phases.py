@@ -30,13 +30,14 @@ class Size:
     of windows it must be. A `small` batch must be so much faster than a `MERGE`, by the number of rows in
     the table, take so much less CPU with the fewest of these, and so much longer with the most. A batch that is
     `followed` may take so much longer than a commit of as many rows.
-    A full `load` must be so fast, to a copy.
+    A full `load` must be so fast, to a copy, and a start `like` for like take no longer than so.
     """
 
     changes: Mapping[int, float | None]
     memory: Mapping[int, float | None]
     many: float | None
     start: float | None
+    like: float | None
     keys: int
     files: int
     many_files: int
@@ -66,6 +67,7 @@ FULL: Final = Size(
     memory={1_000_000: 2.0, 5_000_000: 1.3},
     many=15.0,
     start=1.3,
+    like=1.2,
     keys=10_000,
     files=5,
     many_files=500,
@@ -94,6 +96,7 @@ QUICK: Final = Size(
     memory={20_000: None},
     many=None,
     start=None,
+    like=None,
     keys=500,
     files=2,
     many_files=20,
@@ -251,8 +254,8 @@ def first_row(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     what = "start of the process to the first committed row"
     pairs = {
         what: ("bare", "lakeward, archive", size.start),
-        f"{what}, without an archive of classes": ("bare", "lakeward", None),
-        f"{what}, both with the archive": ("bare, archive", "lakeward, archive", None),
+        f"{what}, without an archive of classes": ("bare", "lakeward", size.like),
+        f"{what}, both with the archive": ("bare, archive", "lakeward, archive", size.like),
     }
     for name, (theirs, ours, bound) in pairs.items():
         yield Measured(what=name, theirs=times[theirs], ours=times[ours], bound=bound, is_share=True)
