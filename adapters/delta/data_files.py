@@ -108,7 +108,7 @@ def _actions(log: Folder, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield which files a commit or a checkpoint adds and removes; another kind is what nobody here can read."""
     with log.open(name) as opened:
         if not name.endswith(".json"):
-            yield from _kept(pq.ParquetFile(opened))
+            yield from _read_checkpoint(pq.ParquetFile(opened))
             return
         for line in opened:
             for kind, action in json.loads(line).items():
@@ -116,7 +116,7 @@ def _actions(log: Folder, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
                     yield kind, action
 
 
-def _kept(checkpoint: pq.ParquetFile) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _read_checkpoint(checkpoint: pq.ParquetFile) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the files of a checkpoint; those that were removed are not in use, and need not be known."""
     fields = [field.name for field in checkpoint.schema_arrow.field("add").type]
     if _has_sidecars(checkpoint) or not {*fields} <= {*_FIELDS, *_PARSED}:

@@ -41,10 +41,10 @@ def find_rows(files: DataFiles, keys: pa.Table, wanted: Sequence[str]) -> pa.Tab
 
     Returns None where only Spark can read them.
     """
-    metadata = said(files.snapshot.metadata())
+    metadata = action_fields(files.snapshot.metadata())
     fields = {field["name"]: field for field in json.loads(metadata["schemaString"])["fields"]}
     own = [fields[name] for name in wanted if name in fields]
-    adds = files.by_url if _is_read(metadata, said(files.snapshot.protocol()), own) else None
+    adds = files.by_url if _is_read(metadata, action_fields(files.snapshot.protocol()), own) else None
     if adds is None:
         return None
     columns = [column_of(field, str(files.table)) for field in own]
@@ -53,7 +53,7 @@ def find_rows(files: DataFiles, keys: pa.Table, wanted: Sequence[str]) -> pa.Tab
     return read_rows([_stored(files.table, url, add) for url, add in adds.items()], names, schema, keys)
 
 
-def said(action: Any) -> Mapping[str, Any]:
+def action_fields(action: Any) -> Mapping[str, Any]:
     """Return what an action of a log says, as it has it."""
     ((_, found),) = json.loads(str(action.json())).items()
     return dict(found)

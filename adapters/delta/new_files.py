@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.adapters.delta.java import Jvm
-from lakeward.adapters.delta.local_files import MODE, PHYSICAL, said
+from lakeward.adapters.delta.local_files import MODE, PHYSICAL, action_fields
 from lakeward.adapters.delta.vectors import Deletion, encode_vectors
 from lakeward.adapters.delta_rs.columns import column_of
 from lakeward.adapters.tables.beside import shaped
@@ -62,9 +62,9 @@ def write_rows(jvm: Jvm, log: Any, transaction: Any, rows: pa.Table) -> Any | No
 
     Returns None where the table wants what only Delta's own writer does: partitions, constraints, generated values.
     """
-    metadata = said(transaction.metadata())
+    metadata = action_fields(transaction.metadata())
     fields: Sequence[Mapping[str, Any]] = json.loads(metadata["schemaString"])["fields"]
-    if not _is_written(metadata, said(transaction.protocol()), fields):
+    if not _is_written(metadata, action_fields(transaction.protocol()), fields):
         return None
     columns = pa.schema([_column(field, str(log.dataPath())) for field in fields])
     if any(pa.types.is_nested(field.type) for field in columns) or not {*rows.column_names} <= {*columns.names}:

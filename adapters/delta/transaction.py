@@ -55,10 +55,10 @@ def with_columns(jvm: Jvm, transaction: Any, schema: str, partitions: Sequence[s
 
 
 def commit(
-    jvm: Jvm, transaction: Any, files: Sequence[Any], progress: Progress, said: Mapping[str, str], operation: Any
+    jvm: Jvm, transaction: Any, files: Sequence[Any], progress: Progress, notes: Mapping[str, str], operation: Any
 ) -> int:
-    """Commit files that are added and removed, with the progress and what else is `said`; return the version."""
+    """Commit files that are added and removed, with the progress and other `notes`; return the version."""
     line, actions = progress.to_json(), jvm.delta.actions
     kept = [actions.SetTransaction(APP, progress.batch, jvm.none), actions.DomainMetadata(APP, line, False)]
-    with said_by(jvm.spark, {PROGRESS: line, **said}):
+    with said_by(jvm.spark, {PROGRESS: line, **notes}):
         return int(transaction.commit(jvm.seq([*files, *kept]), operation))

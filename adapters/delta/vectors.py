@@ -89,10 +89,10 @@ def _count(add: Add) -> int | None:
 
 def encode_vectors(found: Sequence[Deletion]) -> tuple[str, bytes, Sequence[Mapping[str, Any]]]:
     """Return a file with the vectors of these deletions: its name, its content, and what the log says of each."""
-    name, content, said = name_in_log(uuid.uuid4()), bytearray(_VERSION), list[Mapping[str, Any]]()
+    name, content, described = name_in_log(uuid.uuid4()), bytearray(_VERSION), list[Mapping[str, Any]]()
     for deletion in found:
         data = _MAGIC + deletion.positions.serialize()
         vector = {"storageType": _IN_TABLE, "pathOrInlineDv": name, "offset": len(content)}
-        said.append({**vector, "sizeInBytes": len(data), "cardinality": len(deletion.positions)})
+        described.append({**vector, "sizeInBytes": len(data), "cardinality": len(deletion.positions)})
         content += struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
-    return vector_name(name), bytes(content), said
+    return vector_name(name), bytes(content), described

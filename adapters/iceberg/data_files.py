@@ -56,10 +56,10 @@ class DataFiles:
         return self._found
 
     def _take(self, tasks: Iterator[Any]) -> None:
-        told = self._jvm.iceberg.ScanTaskParser.toJson
+        describe = self._jvm.iceberg.ScanTaskParser.toJson
         for task in tasks:
-            said = json.loads(told(task))
-            file, deletes = said["data-file"], [_named(delete) for delete in said.get("delete-files", ())]
+            described = json.loads(describe(task))
+            file, deletes = described["data-file"], [_named(delete) for delete in described.get("delete-files", ())]
             self._found[file["file-path"]] = DataFile(task, _named(file)["file-format"], deletes)
 
 

@@ -63,7 +63,7 @@ def _stored(table: str, files: DataFiles, io: FileIO) -> Sequence[StoredFile] | 
 
 
 def _deleted(table: str, io: FileIO, file: DataFile, path: str) -> BitMap64:
-    return BitMap64.union(BitMap64(), *(deleted_positions(table, io, said, path) for said in file.deletes))
+    return BitMap64.union(BitMap64(), *(deleted_positions(table, io, delete, path) for delete in file.deletes))
 
 
 def _schema(jvm: Jvm, schema: Any) -> Schema:
@@ -108,7 +108,7 @@ def _has_own_form(jvm: Jvm, properties: Any) -> bool:
     """Return whether a table says in which form its files are, beyond what Iceberg writes down by default."""
     select = jvm.iceberg.util.PropertyUtil.propertiesWithPrefix
     for prefix, (name, usual) in _FORMS.items():
-        said = select(properties, prefix)
-        if said.size() != int(said.get(name) == usual):
+        found = select(properties, prefix)
+        if found.size() != int(found.get(name) == usual):
             return True
     return False

@@ -98,9 +98,9 @@ def deletions(
     for path, positions in rows.items():
         deletion, before = Deletion(path, data[path].task, positions), BitMap64()
         deletes = indexed(deletion.task.deletes()) if data[path].deletes else ()
-        for said, delete in zip(data[path].deletes, deletes, strict=True):
-            if said["content"] == OF_POSITIONS:
-                before |= deleted_positions(table, io, said, path)
+        for described, delete in zip(data[path].deletes, deletes, strict=True):
+            if described["content"] == OF_POSITIONS:
+                before |= deleted_positions(table, io, described, path)
                 if files.isFileScoped(delete):
                     deletion.replaced.append(delete)
         deletion.newly_deleted = len(deletion.positions - before)
@@ -109,20 +109,20 @@ def deletions(
     return found
 
 
-def deleted_positions(table: str, io: FileIO, said: Mapping[str, Any], path: str) -> BitMap64:
-    """Read which positions of a data file a delete file marks, whoever wrote it; `said` is what Iceberg says of it.
+def deleted_positions(table: str, io: FileIO, file: Mapping[str, Any], path: str) -> BitMap64:
+    """Read which positions of a data file a delete file marks, whoever wrote it; `file` is Iceberg's description of it.
 
     Raises TableError where it is of a format that lakeward does not read.
     """
-    if said["file-format"] == "puffin":
-        return _decode(_read(io, said["file-path"], said["content-offset"], said["content-size-in-bytes"]))
-    if said["file-format"] != "parquet":
+    if file["file-format"] == "puffin":
+        return _decode(_read(io, file["file-path"], file["content-offset"], file["content-size-in-bytes"]))
+    if file["file-format"] != "parquet":
         raise TableError(
-            f"{table} has deletes in the format {said['file-format']}, which lakeward does not read",
-            found=f"found {said['file-path']}",
+            f"{table} has deletes in the format {file['file-format']}, which lakeward does not read",
+            found=f"found {file['file-path']}",
             todo="Rewrite them (`CALL system.rewrite_position_delete_files`), and run again.",
         )
-    rows = pq.read_table(BytesIO(_read(io, said["file-path"], 0, said["file-size-in-bytes"])))
+    rows = pq.read_table(BytesIO(_read(io, file["file-path"], 0, file["file-size-in-bytes"])))
     return BitMap64(rows.filter(pc.equal(rows["file_path"], path))["pos"].to_pylist())
 
 

@@ -50,10 +50,10 @@ def stored_rows(plan: MergePlan, outcome: Outcome) -> pa.Table | None:
     if not isinstance(outcome.upserts, LocalFrame):
         return None
     rows = outcome.upserts.rows
-    said = {names.BATCH: plan.batch}
+    numbers = {names.BATCH: plan.batch}
     if plan.dimension.history is None:
-        said[names.EPOCH] = plan.epoch
-    rows = rows.drop_columns([name for name in said if name in rows.column_names])
-    for name, number in said.items():
+        numbers[names.EPOCH] = plan.epoch
+    rows = rows.drop_columns([name for name in numbers if name in rows.column_names])
+    for name, number in numbers.items():
         rows = rows.append_column(name, pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows))
     return rows
