@@ -110,7 +110,7 @@ def deletions(
 
 
 def deleted_positions(table: str, io: FileIO, file: Mapping[str, Any], path: str) -> BitMap64:
-    """Read which positions of a data file a delete file marks, whoever wrote it; `file` is Iceberg's description of it.
+    """Read which positions of a data file a delete file marks, whoever wrote it; `file` is as Iceberg describes it.
 
     Raises TableError where it is of a format that lakeward does not read.
     """

@@ -10,9 +10,12 @@ import pytest
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Deletes, Dimension, TableName
+from lakeward.core.direct_load import load_writer
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.job import Job
 from lakeward.core.ledger import Taken
+from lakeward.core.looking import look
+from lakeward.core.memory import Hold, Reason
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch
@@ -74,6 +77,18 @@ def test_each_batch_of_a_load_is_planned_from_its_columns_alone_and_none_behind_
         put(source, order, operation)
         apply_changes(job(DIMENSION, source, table, loads))
     assert [plan.batch for plan in loads.plans] == [1, 2, 3], "what the third has is not known yet"
+
+
+def test_no_later_batch_is_while_a_key_is_held() -> None:
+    source, table, loads = Asking(), MemoryTable(DIMENSION), Loads()
+    put(source, 1, Operation.READ)
+    apply_changes(job(DIMENSION, source, table, loads))
+    put(source, 2, Operation.READ)
+    own = job(DIMENSION, source, table, loads)
+    seen = look(own)
+    hold = Hold(Position(1, LOAD_SEQUENCE, 1, 2), (("key",),), Reason.CAST, 1)
+    assert load_writer(own, seen, 1) is not None
+    assert load_writer(own, replace(seen, recalled=replace(seen.recalled, holds=(hold,))), 1) is None
 
 
 def test_the_first_batch_is_planned_from_its_columns_alone() -> None:

@@ -117,6 +117,15 @@ def test_a_renamed_column_is_found_by_what_it_was_called() -> None:
     assert found.select(["id", "other", POS]).to_pylist() == [{"id": 2, "other": 1, POS: 0}]
 
 
+def test_a_row_group_is_read_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No memory grows with its size; each piece begins where the one before it ends."""
+    monkeypatch.setattr(stored_files, "_ROWS_AT_A_TIME", 2)
+    rows = pa.table({"id": list(range(9))})
+    found = read_rows([_file(rows)], _same, rows.schema, pa.table({"id": [0, 2, 5, 8]}))
+    assert found is not None
+    assert found[POS].to_pylist() == found["id"].to_pylist() == [0, 2, 5, 8]
+
+
 def test_nothing_is_sought_in_row_groups_without_such_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their bounds say so."""
     read = list[int]()
@@ -134,6 +143,7 @@ def test_nothing_is_sought_in_row_groups_without_such_keys(monkeypatch: pytest.M
 
 
 _INT = pa.schema([("id", pa.int64())])
+_CENTS = pa.table({"id": pa.array([Decimal("1.50")], pa.decimal128(5, 2))})
 
 
 @pytest.mark.parametrize(
@@ -141,6 +151,7 @@ _INT = pa.schema([("id", pa.int64())])
     [
         pytest.param([_file(pa.table({"id": [1]}))] * (MOST_FILES + 1), _INT, [1], id="many files"),
         pytest.param([_file(pa.table({"id": ["1"]}))], _INT, [1], id="another type"),
+        pytest.param([_file(_CENTS)], pa.schema([("id", pa.decimal128(9, 4))]), [Decimal("1.50")], id="scale"),
         pytest.param([_file(pa.table({"id": [1.0]}))], pa.schema([("id", pa.float64())]), [1.0], id="floating"),
         pytest.param(
             [_file(pa.table({"id": [1], "s": [{"a": 1}]}))],
