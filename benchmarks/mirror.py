@@ -70,12 +70,14 @@ def write_settings(
 
 
 class Mirror:
-    """The table as lakeward keeps it."""
+    """The table as lakeward keeps it. Spark is started, as the naive job's is, before anything is measured."""
 
     def __init__(self, settings: Path) -> None:
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("error"))
         self.container = Container(configured=load(settings))
         self.hands = hands(self.container)
+        self.container.source(), self.container.target()  # what they need Spark is started with
+        self.container.spark()()
 
     def load(self, files: Sequence[Path]) -> float:
         """Apply the full load, as anything else that waits; return the seconds it took."""

@@ -26,6 +26,7 @@ from lakeward.adapters.messages.message import (
 )
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LINE, NAME, VALUE
+from lakeward.adapters.spark.spreading import spread_lines
 
 STRANGE: Final = "_lakeward_strange"
 """The names in a row that nobody declared, NULL where there are none."""
@@ -38,11 +39,10 @@ _RECORD: Final = "_lakeward_record"
 def read_lines(spark: SparkSession, paths: Sequence[str], reading: Reading) -> DataFrame:
     """Return the lines of files, with their place; a file is read whole, so that lines can be counted."""
     value = f"CASE WHEN {LINE_NUMBER} = 1 AND startswith(value, '\ufeff') THEN substring(value, 2) ELSE value END"
-    return (
-        spark.read.text([escaped(path) for path in paths], lineSep="\n")
-        .selectExpr(f"{value} AS {VALUE}", f"{below(reading.base)} AS {NAME}", f"{LINE_NUMBER} AS {LINE}")
-        .coalesce(2 * spark.sparkContext.defaultParallelism)
+    lines = spark.read.text([escaped(path) for path in paths], lineSep="\n").selectExpr(
+        f"{value} AS {VALUE}", f"{below(reading.base, paths)} AS {NAME}", f"{LINE_NUMBER} AS {LINE}"
     )
+    return spread_lines(lines, len(paths), LINE)
 
 
 def as_messages(lines: DataFrame, line: str) -> DataFrame:

@@ -35,6 +35,7 @@ from lakeward.adapters.spark.rows import (
     VALUE,
     before_column,
 )
+from lakeward.adapters.spark.spreading import spread_lines
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.schema import Column, Type
 
@@ -86,11 +87,10 @@ def read_rows(
     """Return the rows of CSV files from the line `first` on, as they were written, each with its file and line."""
     # Patterns would turn bytes that are no UTF-8 into other ones, and take two line ends for one.
     value = f"CASE WHEN {LINE_NUMBER} = 1 AND startswith(value, '{BOM}') THEN substring(value, 2) ELSE value END"
-    lines = (
-        read_text(spark, [escaped(path) for path in paths], dialect.row_end)
-        .selectExpr(f"{value} AS {VALUE}", f"{below(base)} AS {NAME}", f"{LINE_NUMBER} AS {LINE}")
-        .coalesce(2 * spark.sparkContext.defaultParallelism)
+    lines = read_text(spark, [escaped(path) for path in paths], dialect.row_end).selectExpr(
+        f"{value} AS {VALUE}", f"{below(base, paths)} AS {NAME}", f"{LINE_NUMBER} AS {LINE}"
     )
+    lines = spread_lines(lines, len(paths), LINE)
     if first > 1:
         lines = lines.where(f"{LINE} >= {first}")
     is_torn = f"{_quotes(dialect)} % 2 = 1" if dialect.quote else "false"
@@ -111,7 +111,9 @@ def typed_rows(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
 
 
 def _quotes(dialect: Dialect) -> str:
-    return f"(length({VALUE}) - length(replace({VALUE}, {text(dialect.quote)}, '')))"
+    """Return how many quotes a row has, as SQL; a text knows its bytes, while its characters must be counted."""
+    without = f"replace({VALUE}, {text(dialect.quote)}, '')"
+    return f"((octet_length({VALUE}) - octet_length({without})) div {len(dialect.quote.encode())})"
 
 
 def _whole_rows(lines: DataFrame, is_torn: str, row_end: str) -> DataFrame:

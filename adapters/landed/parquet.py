@@ -75,7 +75,7 @@ def read_parquet(
         f"{reading.unpadded(told(place), Type('string'))} AS {SEQUENCE_TEXT}",
         f"{as_json(sent)} AS {VALUE}",
         f"_metadata.row_index + 1 AS {LINE}",
-        f"{below(reading.base)} AS {NAME}",
+        f"{below(reading.base, paths)} AS {NAME}",
         f"{_first(compress(wrong, of_key))} AS {KEY_MISFIT}",
         f"{_first(compress(wrong, map(not_, of_key)))} AS {MISFIT}",
         f"string(NULL) AS {BROKEN}",

@@ -78,11 +78,23 @@ def escaped(path: str) -> str:
     return "".join("\\" + c if c in "[]{}*?\\" else c for c in path)
 
 
-def below(base: str) -> str:
-    """Return the path of a row's file below a folder, as SQL; Spark has it as a URI."""
-    path, start = "_metadata.file_path", base.rstrip("/") + "/"
-    decoded = f"CASE WHEN contains({path}, '%') THEN url_decode(replace({path}, '+', '%2B')) ELSE {path} END"
+def below(base: str, paths: Sequence[str]) -> str:
+    """Return the path of a row's file below a folder, as SQL; `paths` are those of all files that are read.
+
+    Of files in one folder a row has to tell their last part alone, which is dear enough.
+    """
+    start = base.rstrip("/") + "/"
+    folders = {path.rpartition("/")[0] + "/" for path in paths}
+    if len(folders) == 1 and (folder := folders.pop()).startswith(start):
+        name = _decoded("_metadata.file_name")
+        return name if folder == start else f"concat({text(folder[len(start) :])}, {name})"
+    decoded = _decoded("_metadata.file_path")
     return f"substring({decoded}, locate({text(start)}, {decoded}) + {len(start)})"
+
+
+def _decoded(uri: str) -> str:
+    """Return a path, or a part of it, which Spark has as that of a URI, as SQL."""
+    return f"CASE WHEN contains({uri}, '%') THEN url_decode(replace({uri}, '+', '%2B')) ELSE {uri} END"
 
 
 def file_frame(spark: SparkSession, files: Sequence[Numbered], reading: Reading) -> DataFrame:

@@ -50,14 +50,19 @@ def _name(cell: Field) -> str:
 
 
 def repeat_of(cells: Sequence[str], header: Sequence[str]) -> str:
-    """Return the same as SQL; `cells` are SQL, and a row whose first cell is no name is not looked at further."""
+    """Return the same as SQL; `cells` are SQL, and a row whose first cell is no name is not looked at further.
+
+    Nor is one that is shorter than each name, as the letter of an operation is: small letters of it are not made.
+    """
     if not header:
         return "string(NULL)"
+    shortest = min(len(name) if name.isascii() else 1 for name in header)
     found = [f"lower(trim(BOTH {text(_AROUND)} FROM coalesce({cell}, '')))" for cell in cells]
     is_same = f"array({', '.join(found)}) = array({', '.join(map(text, header))})"
     is_moved = f"array_sort(array({', '.join(found)})) = array({', '.join(map(text, sorted(header)))})"
+    is_name = f"{found[0]} IN ({', '.join(map(text, sorted(set(header))))})"
     return (
-        f"CASE WHEN {found[0]} IN ({', '.join(map(text, sorted(set(header))))}) THEN "
+        f"CASE WHEN octet_length(coalesce({cells[0]}, '')) >= {shortest} AND {is_name} THEN "
         f"CASE WHEN {is_same} THEN '{SAME_ORDER}' WHEN {is_moved} THEN '{OTHER_ORDER}' END END"
     )
 

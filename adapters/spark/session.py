@@ -54,6 +54,8 @@ TUNING: Final[Mapping[str, str]] = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # The fold of a history nests deeper than the 100 levels that Spark 3.5 resolves otherwise.
     "spark.sql.analyzer.maxIterations": "1000",
+    # A batch is kept for minutes: to find out how its columns are best compressed takes an eighth of reading it.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 """Settings that every session gets, also one that a platform started."""
 

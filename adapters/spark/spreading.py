@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, cast
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 ROWS_A_PART: Final = 50_000
 BYTES_IN_MEMORY: Final = 32 * 1024 * 1024
 _PARTS: Final = "spark.sql.shuffle.partitions"
+_LARGE: Final = 4 * 1024 * 1024
 
 
 @contextmanager
@@ -36,6 +37,24 @@ def parted(frame: DataFrame, by: str, rows: int) -> DataFrame:
     large files make them, would leave no memory to work in. What is grouped by that column next is not moved again.
     """
     return frame.repartition(_parts(rows), by) if rows > ROWS_A_PART else frame
+
+
+def spread_lines(lines: DataFrame, files: int, number: str) -> DataFrame:
+    """Return the lines of so many files, of which each was read by one task, over as many tasks as are worth it.
+
+    Of few large files the lines are moved, by the column with their `number`, so that all cores take them apart:
+    that costs more than to read them.
+    """
+    cores = lines.sparkSession.sparkContext.defaultParallelism
+    if files < cores and size_of(lines) >= _LARGE:
+        return lines.repartition(cores, number)
+    return lines.coalesce(2 * cores)
+
+
+def size_of(frame: DataFrame) -> int:
+    """Return how many bytes Spark takes a frame for: those of its files, where nothing else is known."""
+    statistics = cast("Any", frame)._jdf.queryExecution().optimizedPlan().stats()
+    return int(str(statistics.sizeInBytes()))
 
 
 def level_of(size: int) -> StorageLevel:
