@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from lakeward.adapters.files.values import Number, of_number, text_in
-from lakeward.adapters.messages.message import END, ESCAPED, HALF, HALF_WORDS
+from lakeward.adapters.messages.message import CONSTANT, END, ESCAPED, HALF, HALF_WORDS
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
 Object = dict[str, Any]
@@ -31,6 +31,7 @@ _WIDEST: Final = 10**38
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)')
 _SHORTEST_SCHEMA: Final = 200
 _SCHEMA: Final = re.compile(r'"schema"\s*:\s*(?=\{")')
+_NO_NUMBER: Final = re.compile(CONSTANT)
 _CONSTANTS: Final = ("NaN", "Infinity", "-Infinity")
 
 
@@ -161,6 +162,8 @@ def _check_broken(text: str) -> None:
         raise SparkNeeded("a line has a text in it that marks the end of a line")
     if "'" in text and "'" in _STRING.sub("", text):
         raise SparkNeeded("a line has a quote that JSON does not know")
+    if _NO_NUMBER.search(text):
+        raise SparkNeeded("a line has a number that JSON does not know")
     start = text.lstrip(_BLANK)
     try:
         value, end = _LENIENT.raw_decode(start)

@@ -12,7 +12,7 @@ from lakeward.adapters.files.local_places import no_place, place_and_log
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_texts import number
 from lakeward.adapters.messages.debezium import IMAGE_AS_TEXT, INITIAL_SNAPSHOT
-from lakeward.adapters.messages.decoded import HAS_DELETED, OTHER_TABLE, TOMBSTONE
+from lakeward.adapters.messages.decoded import HAS_DELETED, OLD_KEY_UNKNOWN, OTHER_TABLE, TOMBSTONE
 from lakeward.adapters.spark.events import DATABASE, INITIAL
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
@@ -61,6 +61,7 @@ class DebeziumRows:
                 OTHER_TABLE: found.other_table,
                 TOMBSTONE: self._is_tombstone(found),
                 HAS_DELETED: self.local.decoder.is_flat and "__deleted" in (after or {}),
+                OLD_KEY_UNKNOWN: self._is_old_key_unknown(found),
                 DATABASE: found.database,
                 INITIAL: is_read and field("snapshot") in INITIAL_SNAPSHOT,
             },
@@ -94,6 +95,14 @@ class DebeziumRows:
             return [None] * len(columns.told)
         left, before = found.left or {}, {} if self.local.decoder.is_flat else found.before or {}
         return [before.get(name) if left.get(name) is None else left.get(name) for name in columns.told]
+
+    def _is_old_key_unknown(self, found: Opened) -> bool:
+        keys = found.message.key
+        if keys is None or found.operation not in ("update", "upsert"):
+            return False
+        left, before = found.left or {}, {} if self.local.decoder.is_flat else found.before or {}
+        images = (keys, left, before)
+        return any(all(image.get(name) is None for image in images) for name in self.local.decoder.key)
 
     def _has_image(self, found: Opened, columns: Columns) -> bool:
         whole = self.local.decoder.before_images == "whole" and not self.local.decoder.is_flat

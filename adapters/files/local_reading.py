@@ -30,7 +30,14 @@ from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
 from lakeward.adapters.messages.connect import Version
 from lakeward.adapters.messages.debezium import Debezium
-from lakeward.adapters.messages.decoded import HAS_DELETED, OTHER_TABLE, PLAIN, ROWS_GONE, TOMBSTONE
+from lakeward.adapters.messages.decoded import (
+    HAS_DELETED,
+    OLD_KEY_UNKNOWN,
+    OTHER_TABLE,
+    PLAIN,
+    ROWS_GONE,
+    TOMBSTONE,
+)
 from lakeward.adapters.messages.dms import DmsMessages
 from lakeward.adapters.messages.wire import Wire, Writing
 from lakeward.adapters.spark.events import DATABASE, INITIAL
@@ -194,7 +201,7 @@ class LocalMessages:
 
     def rows(self, table: TableFiles, versions: Mapping[str, Version]) -> RowLists:
         """Return the messages as rows, each read as the schema beside it says."""
-        rows = Rows(table.reading, (OTHER_TABLE, TOMBSTONE, HAS_DELETED, DATABASE, INITIAL))
+        rows = Rows(table.reading, (OTHER_TABLE, TOMBSTONE, HAS_DELETED, OLD_KEY_UNKNOWN, DATABASE, INITIAL))
         columns, made = Columns.of(table.dimension), DebeziumRows(self._local)
         by_schema = table.options.types == "schema"
         plain = _Way.of(rows, table, table.reading.written, NO_SCHEMA if by_schema else None)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.messages.decoded import HAS_DELETED, ROWS_GONE, TOMBSTONE
+from lakeward.adapters.messages.decoded import HAS_DELETED, OLD_KEY_UNKNOWN, ROWS_GONE, TOMBSTONE
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, NO_PLACE, Group, has_order
 from lakeward.core.events import Operation
@@ -41,6 +41,13 @@ _NO_DELETED: Final = (
     "No flattened message has the field `__deleted`, and none says that its row is deleted. ExtractNewRecordState "
     "drops deletes, or makes tombstones of them, unless it has `delete.tombstone.handling.mode = rewrite`: deleted "
     "rows stay in the table. Set that; where rows were deleted before, load the table anew."
+)
+
+_OLD_KEY_UNKNOWN: Final = (
+    "The messages' keys lack a column of the table's `key`, and updates do not tell its value of before. Where an "
+    "update changes it, the row with the old key stays. Let the source send rows as they were (PostgreSQL: REPLICA "
+    'IDENTITY FULL, messages in their envelope, `before_images = "whole"`), or take the columns of the messages\' '
+    "keys as `key`."
 )
 
 _ROWS_GONE: Final = (
@@ -90,6 +97,12 @@ def count_lost_deletes(table: TableFiles, found: Sequence[Group]) -> Mapping[str
         return {_NO_DELETE: rows} if rows else {}
     changes = sum(g.rows for g in found if g.reason is None and g.operation != Operation.READ.value)
     return {_NO_DELETED: changes} if changes else {}
+
+
+def count_unknown_keys(found: Sequence[Group]) -> Mapping[str, int]:
+    """Return how many updates may leave a row with an old key, by what a person should know of it."""
+    rows = sum(group.rows for group in found if OLD_KEY_UNKNOWN in group.flags)
+    return {_OLD_KEY_UNKNOWN: rows} if rows else {}
 
 
 def count_rows_gone(table: TableFiles, found: Sequence[Group]) -> Mapping[str, int]:

@@ -69,7 +69,8 @@ def _decoded(
 
 def _of_debezium(decoder: Debezium) -> Sequence[str]:
     """Return what messages of Debezium tell beside their rows, as SQL with the names of the columns."""
-    return decoder.tombstone(), decoder.has_deleted(), decoder.database(), decoder.initial()
+    flags = decoder.tombstone(), decoder.has_deleted(), decoder.old_key_unknown()
+    return *flags, decoder.database(), decoder.initial()
 
 
 def with_versions(table: TableFiles, files: Sequence[File], stands: Schema | None = None) -> Sequence[File]:

@@ -20,6 +20,7 @@ from lakeward.adapters.files.message_cautions import (
     count_lost_deletes,
     count_missing_order,
     count_rows_gone,
+    count_unknown_keys,
 )
 from lakeward.adapters.files.names import SNAPSHOTS, in_folders, is_of_sink, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
@@ -301,7 +302,8 @@ def _cautions(
     """Return what a person should know of rows of a batch, with their number; `dimension` is as declared."""
     counted = {**count_missing_order(found), **count_undated(table.told_fields, found), **count_near_words(found)}
     if table.options.is_messages:
-        return {**counted, **count_lost_deletes(table, found), **count_rows_gone(table, found)}
+        lost = {**count_lost_deletes(table, found), **count_unknown_keys(found)}
+        return {**counted, **lost, **count_rows_gone(table, found)}
     paths = {item.object.name: item.rows for item in read.objects}
     return {**counted, **folders_of_no_column(dimension.schema, read.schema, paths)}
 

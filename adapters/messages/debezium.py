@@ -20,6 +20,7 @@ from lakeward.adapters.messages.decoded import (
     LONGEST_NAME,
     NULL,
     OF_OTHER,
+    OLD_KEY_UNKNOWN,
     TOMBSTONE,
     Decoded,
     bare,
@@ -167,6 +168,12 @@ class Debezium:
     def has_deleted(self) -> str:
         """Return whether a message that was `opened` `HAS_DELETED`, as SQL with its name."""
         return f"{has(_AFTER, '__deleted') if self.is_flat else 'false'} AS {HAS_DELETED}"
+
+    def old_key_unknown(self) -> str:
+        """Return `OLD_KEY_UNKNOWN` of a message that was `opened`, as SQL with its name."""
+        lacks = " OR ".join(f"({cell(_KEYS, name)} IS NULL AND {self._before(name)} IS NULL)" for name in self.key)
+        is_update = f"{_KEYS} IS NOT NULL AND {_OPERATION} IN ('update', 'upsert')"
+        return f"{f'coalesce({is_update} AND ({lacks}), false)' if lacks else 'false'} AS {OLD_KEY_UNKNOWN}"
 
     def initial(self) -> str:
         """Return whether a message that was `opened` has a row of an `INITIAL` snapshot, as SQL with its name."""

@@ -78,7 +78,10 @@ ROWS_GONE: Final = "_lakeward_rows_gone"
 HAS_DELETED: Final = "_lakeward_has_deleted"
 """Flags a flattened message that has the field `__deleted`, which tells of each row whether it is deleted."""
 
-MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE, HAS_DELETED)
+OLD_KEY_UNKNOWN: Final = "_lakeward_old_key_unknown"
+"""Flags an update of a message whose key and image before lack a column of the table's key: it may change that."""
+
+MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE, HAS_DELETED, OLD_KEY_UNKNOWN)
 """Columns that say yes or no of a message."""
 
 LONGEST_NAME: Final = 200

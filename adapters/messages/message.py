@@ -57,6 +57,10 @@ _CONTROL: Final = r"[\x00-\x1f][^\x00-\x1f]"
 _CONTROL_WORDS: Final = "a text in a JSON object has a control character, as a TAB, that is no escape"
 """A control character that does not end a text; outside of texts of JSON some are blanks."""
 
+CONSTANT: Final = r"[:,\[]\s*[-+]?(NaN|Infinity|INF)\s*[,}\]]"
+"""What stands in an object for a number that JSON has not; or it is a part of a text."""
+_CONSTANT_WORDS: Final = "the message is no JSON, which has no number NaN or Infinity"
+
 _NUMBER: Final = r"\A-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 
@@ -102,7 +106,8 @@ def why_broken(value: str, words: str) -> str:
         f"WHEN {value} RLIKE {text(_IN_SINGLE)} THEN {text(_IN_SINGLE_WORDS)} "
         f"WHEN json_array_length({_alone(value)}) = 2 AND left(ltrim({value}), 1) = '{{' THEN coalesce({named}, "
         f"CASE WHEN {value} RLIKE {text(_CONTROL)} THEN {text(f'{_CONTROL_WORDS}, or {_OTHERS}')} "
-        f"ELSE {text(_OTHERS)} END) ELSE {text(words)} END"
+        f"ELSE {text(_OTHERS)} END) WHEN {value} RLIKE {text(CONSTANT)} THEN {text(_CONSTANT_WORDS)} "
+        f"ELSE {text(words)} END"
     )
 
 

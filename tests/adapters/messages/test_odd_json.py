@@ -30,6 +30,9 @@ LINES = {
     '{"a": [{"b": {"c": 1, "c": 2}}]}': "a key stands twice in a JSON object, or it is larger than Spark reads",
     '{"a": "b\tc"}': "a text in a JSON object has a control character, as a TAB, that is no escape, "
     "or a key stands twice in a JSON object, or it is larger than Spark reads",
+    '{"a": [1, NaN]}': "the message is no JSON, which has no number NaN or Infinity",
+    '{"a": -Infinity, "b"': "the message is no JSON, which has no number NaN or Infinity",
+    '{"a": "NaN"}': None,
     '{"a":\t"b"}': None,
     "{'a': 1}": "a name in a JSON object is in single quotes: JSON has double ones",
     '{"a": 1} {"a": 1}': WORDS,

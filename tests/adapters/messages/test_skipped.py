@@ -124,6 +124,32 @@ def test_tombstones_are_said_where_no_message_tells_a_delete(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("small_batch", [0, 100])
+def test_updates_that_may_leave_an_old_key_are_said(spark: SparkSession, tmp_path: Path, small_batch: int) -> None:
+    """Messages have the key of their source, and an update may change what is the key of this table."""
+
+    def update(key: Mapping[str, Any] | None, before: Mapping[str, Any] | None, lsn: int = 1) -> Mapping[str, Any]:
+        return {"key": key, "value": {**row(lsn), "op": "u", "before": before}}
+
+    feeds = {
+        "another": [update({"uuid": "a"}, None), update({"uuid": "a"}, {"uuid": "a"}, 2)],
+        "own": [update({"id": 1}, None)],
+        "in the image": [update({"uuid": "a"}, {"id": 1})],
+        "none": [update(None, None)],
+        "inserts": [{"key": {"uuid": "a"}, "value": row(1)}],
+    }
+    cautions = {
+        name: sum(
+            count
+            for words, count in read(spark, tmp_path / name, [lines], small_batch, line="record").cautions.items()
+            if "REPLICA IDENTITY FULL" in words
+        )
+        for name, lines in feeds.items()
+    }
+    assert cautions == {"another": 2, "own": 0, "in the image": 0, "none": 0, "inserts": 0}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("small_batch", [0, 100])
 def test_another_word_than_true_or_false_for_a_deleted_row_is_refused(
     spark: SparkSession, tmp_path: Path, small_batch: int
 ) -> None:
