@@ -1,11 +1,14 @@
-"""Tables without a key: a row is written once per fact, and nothing ever changes it."""
+"""Tables without a key: a row is written once per fact, and nothing ever changes it.
+
+An object that was delivered before has no new fact, so a batch meets no row that stands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from lakeward.core.counts import Counts
-from lakeward.core.delivery import Delivery, Settled, record_of
+from lakeward.core.delivery import Delivery, Settled, record_of, without_known_objects
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation
 from lakeward.core.fold import Row
@@ -18,20 +21,17 @@ def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
     replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
     written: dict[Key, Row | None] = dict.fromkeys(rows) if replaces else {}
     written |= {tuple(event.position): _row(dimension, event) for event in mended}
-    rejects = list(delivery.rejects)
-    duplicates = partial = 0
-    for event in delivery.events:
-        fact: Key = tuple(event.position)
-        if fact in rows or fact in written:
-            duplicates += 1
-        elif event.operation in (Operation.INSERT, Operation.READ):
+    new, rejects, copies = without_known_objects(memory, delivery)
+    partial = 0
+    for event in new:
+        if event.operation in (Operation.INSERT, Operation.READ):
             partial += event.lacks(dimension.schema.names)
-            written[fact] = _row(dimension, event)
+            written[tuple(event.position)] = _row(dimension, event)
         else:
             rejects.append(Reject(event.position, Reason.NO_KEY, time=event.time))
     counts = Counts(
         read=len(delivery.events) + len(delivery.rejects),
-        duplicates=duplicates,
+        duplicates=copies,
         quarantined=len(rejects),
         applied=sum(row is not None for row in written.values()) - len(mended),
         unset_as_null=partial,

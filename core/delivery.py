@@ -9,7 +9,7 @@ from lakeward.core.clock import latest
 from lakeward.core.counts import Counts
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row
-from lakeward.core.memory import Base, Change, Hold, Record, Reject
+from lakeward.core.memory import Base, Change, Hold, Memory, Record, Reject
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,13 @@ class Settled:
     epoch: int
     loaded: int
     replaces: bool
+
+
+def without_known_objects(memory: Memory, delivery: Delivery) -> tuple[list[ChangeEvent], list[Reject], int]:
+    """Return events and rejects of objects that come for the first time, and how many came with an object again."""
+    events = [event for event in delivery.events if not memory.has_object(event.position)]
+    rejects = [reject for reject in delivery.rejects if not memory.has_object(reject.position)]
+    return events, rejects, len(delivery.events) + len(delivery.rejects) - len(events) - len(rejects)
 
 
 def record_of(delivery: Delivery) -> Record | None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakeward.core.counts import Counts
-from lakeward.core.delivery import Delivery, Settled, record_of
+from lakeward.core.delivery import Delivery, Settled, record_of, without_known_objects
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, canonical, is_sent
 from lakeward.core.fold import Row
@@ -38,9 +38,7 @@ def match(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, deliver
         if event.operation in _TAKES:
             raise no_image(dimension, event.position.object, event.position.row)
     replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
-    new = [event for event in delivery.events if not memory.has_object(event.position)]
-    rejects = [reject for reject in delivery.rejects if not memory.has_object(reject.position)]
-    copies = len(delivery.events) + len(delivery.rejects) - len(new) - len(rejects)
+    new, rejects, copies = without_known_objects(memory, delivery)
     bag = _Bag(dimension.schema.names, {} if replaces else rows)
     refused = bag.play([*mended, *new])
     counts = Counts(

@@ -41,6 +41,7 @@ small_batch = 0
 key = ["id"]
 columns = {{ {", ".join(f'{name} = "{type_}"' for name, type_ in TYPES.items())} }}
 """
+WITHOUT_KEY = WIDE[WIDE.index("[tables") :].replace("item", "note").replace('key = ["id"]\n', "")
 ROW = "7,open,Bonn,a note,3,9.50,0.25,true,2026-01-01,2026-01-01 10:00:00,web"
 
 READ, VERDICTS, WRITE = "collect", "toArrow", "save"
@@ -71,18 +72,27 @@ def count_jobs(spark: SparkSession) -> int:
 @pytest.mark.lines
 @pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
 def test_a_small_batch_runs_no_job_of_spark(project: Project, spark: SparkSession) -> None:
-    """It updates, deletes and adds rows of a table that has rows of before, and vectors of deleted ones."""
-    project.configure(WIDE.replace("small_batch = 0", "small_batch = 100"), 'timestamp_column = "at"')
-    project.put("LOAD00000001.csv", "".join(f"2026-11-01 10:00:00,{number},{ROW}\n" for number in range(9)))
+    """It updates, deletes and adds rows of a table that has rows of before, and vectors of deleted ones.
+
+    To a table without a key it adds rows.
+    """
+    tables = WIDE.replace("small_batch = 0", "small_batch = 100") + WITHOUT_KEY
+    project.configure(tables, 'timestamp_column = "at"')
+    for table in ("shop/item", "shop/note"):
+        rows = "".join(f"2026-11-01 10:00:00,{number},{ROW}\n" for number in range(9))
+        project.put("LOAD00000001.csv", rows, table)
     project.run()
     before = count_jobs(spark)
     for day in (2, 3, 4):
         events = [("U", day), ("I", day + 20), ("D", day - 2)]
         lines = [f"{word},2026-11-0{day} 10:00:0{n},{key},{ROW}\n" for n, (word, key) in enumerate(events)]
         project.put(f"2026110{day}-100000000.csv", "".join(lines))
-        assert project.run()["shop.item"]["counts"]["applied"] == 3
+        project.put(f"2026110{day}-100000000.csv", lines[1] * 2, "shop/note")
+        applied = {table: one["counts"]["applied"] for table, one in project.run().items()}
+        assert applied == {"shop.item": 3, "shop.note": 2}
     assert count_jobs(spark) == before
     assert [key for (key,) in project.rows(columns=("id",))] == [3, 4, 5, 6, 7, 8, 22, 23, 24]
+    assert [key for (key,) in project.rows("note", columns=("id",))] == [*range(9), 22, 22, 23, 23, 24, 24]
 
 
 @pytest.mark.parametrize("project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True)

@@ -139,6 +139,12 @@ def range_of(keys: DataFrame, dimension: Dimension) -> KeyRange:
     return tuple(None if pair is None or pair[0] is None else pair for pair in ends)
 
 
+def count_operations(frame: DataFrame) -> Mapping[Operation, int]:
+    """Return how many events of each operation a frame has."""
+    counted = frame.where(IS_EVENT).groupBy(names.OPERATION).count().collect()
+    return {Operation(row[0]): row["count"] for row in counted}
+
+
 LOG: Final = "_lakeward_log"
 """What names the log of the source that the place of a row is in, where rows have it; NULL where nothing does."""
 

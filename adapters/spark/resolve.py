@@ -61,6 +61,7 @@ _FIRST: Final = "_lakeward_first"
 _IS_WRONG, _WHY, _SAID = "_lakeward_is_wrong", "_lakeward_why", "_lakeward_said"
 _BARRIER: Final = "_lakeward_barrier"
 
+NO_KEY: Final = "the table has no key to find the row by"
 INCOMPLETE: Final = "it sends a part of a row, and there is no row of that key"
 _NOT_KEPT: Final = "string(NULL)"
 AT_THE_MARK: Final = "at or below the mark: by `lateness`, nothing may come there any more"
@@ -68,6 +69,9 @@ AT_THE_MARK: Final = "at or below the mark: by `lateness`, nothing may come ther
 _KINDS: Final = {"read": 0, "insert": 1, "update": 2, "delete": 3}
 _IS_READ, _IS_INSERT, _IS_UPDATE, _IS_DELETE = (f"& 3 = {code}" for code in _KINDS.values())
 _PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
+
+_AS_WRITTEN: Final = (Reason.HISTORY, Reason.TIE, Reason.UNDATED, Reason.NO_KEY)
+"""Reasons of events that are shown in quarantine as they were written, where that is known."""
 
 
 def standing(name: str) -> str:
@@ -175,7 +179,7 @@ def as_told(frame: DataFrame, plan: MergePlan, refused: DataFrame) -> DataFrame:
     """Turn events into rejects: `refused` has their IDs, and in `reason` and `words` what is wrong with each."""
     told = refused.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", f"reason AS {_WHY}", f"words AS {_SAID}")
     marked = frame.join(F.broadcast(told), names.ARRIVAL, "left")
-    mendable = ", ".join(f"'{reason.value}'" for reason in (Reason.HISTORY, Reason.TIE, Reason.UNDATED))
+    mendable = ", ".join(f"'{reason.value}'" for reason in _AS_WRITTEN)
     written = f"CASE WHEN {_WHY} IN ({mendable}) THEN {names.TEXT} END"
     marked = _rejected(marked, plan.dimension, f"{_WHY} IS NOT NULL", _WHY, _SAID, written)
     return marked.drop(_WHY, _SAID)
@@ -393,4 +397,4 @@ def winners(events: DataFrame, judged: DataFrame, *, deletes: bool) -> DataFrame
 def reject_without_key(frame: DataFrame, dimension: Dimension) -> DataFrame:
     """Turn updates, deletes and truncates into rejects: a table without a key has facts that stay."""
     refused = f"{names.OPERATION} IN ('update', 'delete', 'truncate')"
-    return as_no_key(frame, dimension, refused, "the table has no key to find the row by")
+    return as_no_key(frame, dimension, refused, NO_KEY)

@@ -17,8 +17,8 @@ from lakeward.core.events import Position
 class Outcome:
     """What resolving found, for the steps that carry it out.
 
-    `entries` are there of a small batch: all that the companion is to remember of it; so are `places` where they
-    say of all that is `removed` where it lies. `drops_below` is the
+    `entries` are there of a small batch of a table with a key: all that the companion is to remember of it; so are
+    `places` where they say of all that is `removed` where it lies. `drops_below` is the
     place of a truncate: of what is `removed` it is all that lies below it. With `drops_all` a full load takes the
     place of every row of the table. What is `staged` is the format's own change, which has the files of a load.
     """

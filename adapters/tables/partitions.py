@@ -13,12 +13,11 @@ from typing import Final
 from pyspark.sql import DataFrame, Row
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import IS_EVENT, LEAVES_VALUES
+from lakeward.adapters.spark.events import IS_EVENT, LEAVES_VALUES, count_operations
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.resolve import rejected
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import MendError, TableError
-from lakeward.core.events import Operation
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Schema
@@ -65,7 +64,7 @@ class Partitions:
             for row in _first(wrong, unkept, names.ROW):
                 raise self._mended(plan, row, unkept[row[_WHICH]])
             return plan, frame
-        found = {Operation(row[0]): row["count"] for row in wrong.groupBy(names.OPERATION).count().collect()}
+        found = count_operations(wrong)
         if not found:
             return plan, frame
         for texts in unkept:

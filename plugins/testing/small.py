@@ -104,9 +104,11 @@ def the_last_of_several_changes_of_a_key_stands(trial: Trial) -> None:
 
 
 def an_object_that_comes_again_changes_nothing(trial: Trial) -> None:
-    """Nor do its events in another object of the same place."""
+    """Nor do its events in another object of the same place; without a key its rows stand once as well."""
     first, second = [_insert(1), _insert(1, 2)], [_update(2), _delete(2, 2)]
     trial.play(_script(first, second, first, [*first, *second]))
+    bare = _script(first, [*first, _insert(3)], [*first, *second])
+    trial.play(replace(bare, dimension=replace(bare.dimension, key=())))
 
 
 def a_late_change_overwrites_nothing_that_is_newer(trial: Trial) -> None:

@@ -20,6 +20,9 @@ from lakeward.adapters.tables.small.memory import _Entries, read_memory
 from lakeward.adapters.tables.small.rows import StoredRows
 from lakeward.adapters.tables.small.settled_batch import SettledBatch
 from lakeward.adapters.tables.small.versions import ShownVersions
+from lakeward.core.append import append
+from lakeward.core.delivery import Delivery, Settled
+from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation
 from lakeward.core.history.numbering import Numbers, numbered
 from lakeward.core.history.versions import Versions
@@ -141,6 +144,33 @@ class TakesCopiesForNews(Whole):
         patch.setattr(settled_batch, "read_memory", wrongly)
 
 
+class AddsFactsOfAnObjectAgain(Whole):
+    """Adds rows to a table without a key whenever their object comes."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Append without a memory of objects."""
+
+        def wrongly(dimension: Dimension, rows: Any, memory: Memory, delivery: Delivery) -> Settled:
+            return append(dimension, rows, replace(memory, records=[]), delivery)
+
+        patch.setattr(settled_batch, "append", wrongly)
+
+
+class LosesMendedRowsWithoutAKey(Whole):
+    """Takes a mended row of a table without a key for one that was given up."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Append without what was mended."""
+
+        def wrongly(dimension: Dimension, rows: Any, memory: Memory, delivery: Delivery) -> Settled:
+            given_up = [replace(resolution, mended=None) for resolution in delivery.resolutions]
+            return append(dimension, rows, memory, replace(delivery, resolutions=given_up))
+
+        patch.setattr(settled_batch, "append", wrongly)
+
+
 class FindsNoStoredRow(Whole):
     """Takes every key for a new one."""
 
@@ -248,7 +278,8 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "an_update_takes_the_place_of_a_row": (FindsNoStoredRow,),
     "any_delivery_of_many_histories_gives_their_databases": (FindsRowsThatWereDeleted, ReadsTheFirstFileAlone),
     "the_last_of_several_changes_of_a_key_stands": (ReadsABatchWithoutItsLastEvent,),
-    "an_object_that_comes_again_changes_nothing": (TakesCopiesForNews,),
+    "an_object_that_comes_again_changes_nothing": (TakesCopiesForNews, AddsFactsOfAnObjectAgain),
+    "a_table_without_a_key_keeps_each_fact_once": (LosesMendedRowsWithoutAKey,),
     "a_late_change_overwrites_nothing_that_is_newer": (ForgetsRememberedDeletes,),
     "a_truncate_takes_every_older_row_away": (LeavesRowsBelowATruncate,),
     _WAITS: (TakesARejectForAnEvent, ForgetsWhatWaits, RemembersNothingThatWaits),

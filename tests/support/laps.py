@@ -49,6 +49,7 @@ BY_SPARK: Final = frozenset(
         "after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed",
         "what_comes_too_late_is_told_apart",
         "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
+        "a_table_without_a_key_keeps_each_fact_once",
     }
 )
 """Laws that formats are held to on the way of large batches as well, which Spark works out: one lap of it.

@@ -13,7 +13,7 @@ from lakeward.adapters.spark.chains import SHIFTED
 from lakeward.adapters.spark.events import IS_REJECT
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.line import from_arrow
-from lakeward.adapters.spark.resolve import AT_THE_MARK, ID, INCOMPLETE, as_told
+from lakeward.adapters.spark.resolve import AT_THE_MARK, ID, INCOMPLETE, NO_KEY, as_told
 from lakeward.adapters.spark.truncates import in_force
 from lakeward.adapters.tables.small.settled_batch import SettledBatch
 from lakeward.adapters.tables.small.way import NotSmall
@@ -27,6 +27,7 @@ _WORDS: Final[Mapping[Reason, str]] = {
     Reason.TOO_LATE: f"its place in the order lies {AT_THE_MARK}",
     Reason.INCOMPLETE_ROW: INCOMPLETE,
     Reason.KEY_SHIFT: SHIFTED,
+    Reason.NO_KEY: NO_KEY,
 }
 
 

@@ -17,6 +17,7 @@ from lakeward.adapters.tables.small.batch import SmallBatch, read_batch
 from lakeward.adapters.tables.small.memory import read_memory
 from lakeward.adapters.tables.small.rows import StoredRows, find_all, find_rows
 from lakeward.adapters.tables.small.way import NotSmall, touches_all
+from lakeward.core.append import append
 from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import Dimension, Ordered, Ties
 from lakeward.core.events import Key, Position
@@ -55,7 +56,8 @@ class SettledBatch:
         memory.closed |= dict.fromkeys(_held_before(kept, plan, batch))
         dimension, delivery = folded_dimension(plan), _delivery(plan, batch)
         if plan.splices is None:
-            settled = settle(dimension, stored.by_key, memory, delivery)
+            work_out = append if plan.appends else settle
+            settled = work_out(dimension, stored.by_key, memory, delivery)
         else:
             settled = splice(dimension, stored.by_key, memory, delivery, plan.splices, plan.facts)
         return cls(kept, plan, rows, batch, memory, keys, stored, settled)
@@ -70,7 +72,8 @@ class SettledBatch:
         """Whether a new truncate removes rows of other keys."""
         limit, newest = self.plan.truncates.removes_below, self.plan.truncates.newest
         is_new = limit is not None and (newest is None or limit > newest)
-        return is_new and self.rows.are_there and not (self.plan.replaces or self.plan.dimension.keeps_ended)
+        is_kept = self.plan.replaces or self.plan.dimension.keeps_ended or self.plan.appends
+        return is_new and self.rows.are_there and not is_kept
 
 
 def folded_dimension(plan: MergePlan) -> Dimension:
@@ -86,13 +89,14 @@ def _rows_of(frame: Frame, schema: Schema) -> pa.Table:
 
 
 def stored_rows(kept: Keeping, plan: MergePlan, rows: Rows, keys: Collection[Key]) -> StoredRows:
-    """Return the stored rows that a batch meets. Raises NotSmall where they are too many."""
+    """Return the stored rows that a batch meets: none without a key. Raises NotSmall where they are too many."""
     if touches_all(plan):
         every = find_all(rows, kept.small_batch)
         if every is None:
             raise NotSmall(f"the batch touches more than {kept.small_batch:,} rows")
         return every
-    return StoredRows() if plan.replaces else find_rows(rows, keys, with_cells=_needs_cells(plan))
+    meets_none = plan.replaces or plan.appends
+    return StoredRows() if meets_none else find_rows(rows, keys, with_cells=_needs_cells(plan))
 
 
 def _needs_cells(plan: MergePlan) -> bool:

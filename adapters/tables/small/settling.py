@@ -45,7 +45,7 @@ def _resolved(found: SettledBatch) -> Resolved:
         upserts=remade(upserts.in_spark(), plan.remaking) if plan.remaking else upserts,
         removed=removed,
         rejects=refused_rows(found, rejects),
-        entries=_entries(found),
+        entries=None if plan.appends else _entries(found),
         places=None if found.truncates_others else places,
         drops_all=found.drops_all,
         drops_below=plan.truncates.removes_below if found.truncates_others else None,

@@ -40,7 +40,9 @@ def columns_of(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
 
 
 def keys_in(columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> list[Key | None]:
-    """Return the key of each row; None where a part of it is NULL."""
+    """Return the key of each row; None where a part of it is NULL, and of a table without a key."""
+    if not names:
+        return [None] * len(next(iter(columns.values()), ()))
     parts = zip(*(columns[name] for name in names), strict=True)
     return [None if None in values else tuple(map(canonical, values)) for values in parts]
 

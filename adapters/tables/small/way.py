@@ -28,8 +28,8 @@ def reason_for_spark(plan: MergePlan, may_lose: bool, most_rows: int) -> str | N
         return f"more than {most_rows:,} rows (`small_batch`)"
     if may_lose:
         return "the table is partitioned by a text, and not every text is kept by a path"
-    if plan.appends or dimension.match is Match.IMAGE:
-        return "the table has no key"
+    if dimension.match is Match.IMAGE:
+        return "rows are found by their images"
     if dimension.history is not None and dimension.history.previous_key and _has_floating_key(dimension):
         return "a history tells the key of before, and digits of floating numbers are Java's"
     if needs_memory(plan) and any(map(_loses_nulls, (column.type for column in dimension.schema))):
@@ -39,7 +39,8 @@ def reason_for_spark(plan: MergePlan, may_lose: bool, most_rows: int) -> str | N
 
 def needs_memory(plan: MergePlan) -> bool:
     """Return whether what is remembered of a key can matter to a batch."""
-    return plan.recalls or plan.in_part or bool(plan.holds or plan.releases or plan.truncates.all)
+    asks = plan.recalls or plan.in_part or plan.holds or plan.releases or plan.truncates.all
+    return bool(asks) and not plan.appends
 
 
 def touches_all(plan: MergePlan) -> bool:

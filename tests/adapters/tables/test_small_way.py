@@ -26,7 +26,7 @@ from lakeward.core.events import Operation, Position
 from lakeward.core.evolution import Evolution
 from lakeward.core.facts import BatchFacts
 from lakeward.core.history.options import History
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.memory import Reason, Record, Reject
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.truncates import Truncates
@@ -37,11 +37,11 @@ MOST = 20_000
 
 
 def plan_of(columns: Mapping[str, str] | None = None, *, rows: int = 1, **more: Any) -> MergePlan:
-    """Return the plan of a batch of one update, into a table of these columns with the key `id`."""
+    """Return the plan of a batch of one update, into a table of these columns, by default with the key `id`."""
     types = columns or {"id": "bigint", "a": "string"}
     schema = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in types.items()))
-    options = {name: more.pop(name) for name in ("history", "deletes", "match") if name in more}
-    dimension = Dimension(name=TableName("shop", "item"), schema=schema, key=("id",), **options)
+    options = {name: more.pop(name) for name in ("key", "history", "deletes", "match") if name in more}
+    dimension = Dimension(name=TableName("shop", "item"), schema=schema, **{"key": ("id",), **options})
     facts = BatchFacts(schema=schema, operations={Operation.UPDATE: rows}, least=PLACE, greatest=PLACE)
     plan = MergePlan(
         dimension=dimension,
@@ -78,12 +78,12 @@ def no_spark() -> Any:
     raise AssertionError("no Spark is needed")
 
 
-def frame_of(plan: MergePlan, value: Any) -> LocalFrame:
-    """Return the event frame of one update."""
+def frame_of(value: Any, operation: str = "update") -> LocalFrame:
+    """Return the event frame of one event."""
     columns = {
         "id": pa.array([1], pa.int64()),
         "a": value,
-        names.OPERATION: pa.array(["update"]),
+        names.OPERATION: pa.array([operation]),
         names.SEQUENCE: pa.array([PLACE.sequence], pa.int64()),
         names.OBJECT: pa.array([PLACE.object], pa.int64()),
         names.ROW: pa.array([PLACE.row], pa.int64()),
@@ -102,7 +102,7 @@ def touches_too_many(patch: pytest.MonkeyPatch) -> str:
 
 def lies_behind_the_calendar(_patch: pytest.MonkeyPatch) -> str:
     plan = plan_of({"id": "bigint", "a": "timestamp"})
-    frame = frame_of(plan, pa.array([2**62], pa.timestamp("us", tz="UTC")))
+    frame = frame_of(pa.array([2**62], pa.timestamp("us", tz="UTC")))
     return not_small(lambda: by_settling(keeping(), plan, frame, None))
 
 
@@ -124,7 +124,7 @@ def refuses_a_mended_row(patch: pytest.MonkeyPatch) -> str:
 
     patch.setattr(settled_batch, "settle", refuse)
     plan = plan_of()
-    return not_small(lambda: by_settling(keeping(), plan, frame_of(plan, pa.array(["x"])), None))
+    return not_small(lambda: by_settling(keeping(), plan, frame_of(pa.array(["x"])), None))
 
 
 def is_joined(_patch: pytest.MonkeyPatch) -> str:
@@ -142,7 +142,10 @@ OF_TEXTS = Partitions("Delta Lake", ["a"]).may_lose(plan_of().evolution.schema)
 
 CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
     "of more than `small_batch` rows": (lambda _: reason(plan_of(rows=MOST + 1)), "more than 20,000 rows"),
-    "of tables without a key": (lambda _: reason(plan_of(appends=True)), "no key"),
+    "of tables whose rows are found by their images": (
+        lambda _: reason(plan_of(match=Match.IMAGE)),
+        "by their images",
+    ),
     "of tables partitioned by a text, on Delta Lake and Hudi": (
         lambda _: reason(plan_of(), may_lose=OF_TEXTS),
         "partitioned by a text",
@@ -194,7 +197,6 @@ def test_spark_works_out_what_the_page_says(monkeypatch: pytest.MonkeyPatch, row
     ("plan", "most", "words"),
     [
         (plan_of(), 0, "`small_batch` is 0"),
-        (plan_of(match=Match.IMAGE), MOST, "no key"),
         (plan_of(MAPS, in_part=True), MOST, "lists of structs"),
         (plan_of(LISTS, truncates=Truncates(arrived=(PLACE,))), MOST, "lists of structs"),
         (plan_of({"id": "float", "a": "int"}, history=TELLS), MOST, "floating numbers"),
@@ -217,6 +219,8 @@ def test_these_are_reasons_as_well(plan: MergePlan, most: int, words: str) -> No
         plan_of({"id": "bigint", "a": "double"}, history=TELLS),
         plan_of(deletes=Deletes.SOFT, truncates=Truncates(arrived=(PLACE,))),
         plan_of(replaces=True),
+        plan_of(appends=True),
+        plan_of(LISTS, appends=True, recalls=True),
     ],
 )
 def test_the_core_works_out_all_others(plan: MergePlan) -> None:
@@ -228,3 +232,36 @@ def test_the_core_works_out_all_others(plan: MergePlan) -> None:
 )
 def test_texts_alone_may_be_lost_by_a_path(column: str, mixed: Mapping[str, str], may_lose: bool) -> None:
     assert Partitions("Hudi", [column], mixed).may_lose(plan_of().evolution.schema) is may_lose
+
+
+class ReadByNobody:
+    """A table that has rows, which nobody may read."""
+
+    is_written = True
+
+    def rows(self) -> Any:
+        raise AssertionError("its rows are read")
+
+    def find(self, *_: object) -> Any:
+        raise AssertionError("its rows are read")
+
+
+def test_a_row_without_a_key_is_added_and_no_other_is_read() -> None:
+    plan = plan_of(key=(), appends=True, truncates=Truncates(arrived=(PLACE,)))
+    resolved = by_settling(keeping(), plan, frame_of(pa.array(["x"]), "insert"), ReadByNobody())
+    assert (resolved.counts.read, resolved.counts.applied, resolved.written, resolved.removed) == (1, 1, 1, 0)
+    (row,) = resolved.detail.upserts.rows.to_pylist()
+    assert {name: row[name] for name in ("id", "a", *names.POSITION)} == {
+        "id": 1,
+        "a": "x",
+        **dict(zip(names.POSITION, PLACE, strict=True)),
+    }
+
+
+def test_a_fact_of_an_object_that_came_before_is_a_duplicate() -> None:
+    kept = keeping()
+    record = Record(1, frozenset({PLACE.object}), PLACE, PLACE)
+    kept.companion.batches.records = {1: SimpleNamespace(record=record)}
+    plan = plan_of(key=(), appends=True)
+    resolved = by_settling(kept, plan, frame_of(pa.array(["x"]), "insert"), ReadByNobody())
+    assert (resolved.counts.read, resolved.counts.duplicates, resolved.written) == (1, 1, 0)
