@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from lakeward.adapters.hudi.columns import KEY
 from lakeward.adapters.hudi.options import LASTING, TableOptions
 from lakeward.adapters.hudi.timeline import LAYOUT, Instant
-from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.tables.text_sets import TextSet
 from lakeward.core.dimension import Dimension, Match
 from lakeward.core.errors import TableError
 from lakeward.core.ports import LayoutChange
@@ -64,8 +64,8 @@ class Layout:
         """Return the columns that say where a row lies, each once."""
         return list(dict.fromkeys((*self.record_key(dimension), *self.partition_by)))
 
-    def mixed(self, dimension: Dimension) -> Mapping[str, str]:
-        """Return which texts Hudi would take for others in a table of another job, as SQL, by their columns.
+    def mixed(self, dimension: Dimension) -> Mapping[str, TextSet]:
+        """Return which texts Hudi would take for others in a table of another job, by their columns.
 
         A record key of several columns is `a:1,b:2`, with words for the empty text and NULL, and the bucket index
         reads it again; one of a single column must not be empty. A value in a path is not always encoded.
@@ -73,21 +73,20 @@ class Layout:
         if not self.theirs:
             return {}
         types = {column.name: column.type.name for column in dimension.schema}
-        found = {name: self._of_key(name) for name in self.record_key(dimension) if types.get(name) == "string"}
+        found = {name: self._of_key() for name in self.record_key(dimension) if types.get(name) == "string"}
         if self.theirs[ENCODED] == "false":
             for name in self.partition_by:
                 if types.get(name) == "string":
-                    is_no_path = f"{quoted(name)} RLIKE '(^|/)([.]|[.][.]|[.]hoodie.*)?(/|$)'"
-                    found[name] = f"({found[name]} OR {is_no_path})" if name in found else is_no_path
+                    of_key = found.get(name, TextSet())
+                    found[name] = replace(of_key, parts=("", ".", ".."), beginnings=(".hoodie",))
         return found
 
-    def _of_key(self, name: str) -> str:
-        column = quoted(name)
+    def _of_key(self) -> TextSet:
         if self.theirs[INDEX] == "BUCKET":
-            return f"({column} IN ('', '__empty__', '__null__') OR {column} LIKE '%,%:%' OR {column} LIKE '%:%,%')"
+            return TextSet(words=("", "__empty__", "__null__"), pairs=((",", ":"), (":", ",")))
         if self.theirs[GENERATOR].endswith("ComplexKeyGenerator") or "," in self.theirs[RECORD_KEY]:
-            return f"({column} IN ('__empty__', '__null__') OR {column} LIKE '%,%:%')"
-        return f"{column} = ''"
+            return TextSet(words=("__empty__", "__null__"), pairs=((",", ":"),))
+        return TextSet(words=("",))
 
     def on(self, options: TableOptions) -> TableOptions:
         """Return options with what holds for good as it was when the table was made."""

@@ -10,63 +10,73 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Row
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, LEAVES_VALUES, count_operations
-from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.fitting import fitted
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame, in_spark
+from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import rejected
 from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.tables.text_sets import TextSet
 from lakeward.core.errors import MendError, TableError
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Schema
 
-_NULLS: Final = ("", "__HIVE_DEFAULT_PARTITION__")
+_NULLS: Final = TextSet(words=("", "__HIVE_DEFAULT_PARTITION__"))
 """Texts that become NULL in a column that rows are partitioned by."""
 
 _WHICH: Final = "_lakeward_which"
-_IS_NULL: Final = f"IN ({', '.join(map(text, _NULLS))})"
 _IS_SENT: Final = f"{IS_EVENT} AND {LEAVES_VALUES}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Unkept:
-    """Texts of a column that are not kept: which, as SQL, why, and what would become of them."""
+    """Texts of a column that are not kept: which, why, and what would become of them."""
 
     column: str
-    are_so: str
+    texts: TextSet
     why: str
     becomes: str
+
+    @property
+    def are_so(self) -> str:
+        """Whether the text of a row is one of them, as SQL."""
+        return self.texts.sql(self.column)
 
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
     """The columns that rows are partitioned by, in a format that keeps their values in paths.
 
-    `mixed` are texts that it would take for others, as SQL, by the columns that may have them.
+    `mixed` are texts that it would take for others, by the columns that may have them.
     """
 
     format: str = ""
     columns: Sequence[str] = ()
-    mixed: Mapping[str, str] = field(default_factory=dict)
+    mixed: Mapping[str, TextSet] = field(default_factory=dict)
 
-    def without_unkept(self, plan: MergePlan, frame: DataFrame) -> tuple[MergePlan, DataFrame]:
+    def without_unkept(self, plan: MergePlan, batch: Frame) -> tuple[MergePlan, Frame]:
         """Return a batch with the rows as rejects of which no partition keeps a text; they hold their keys.
 
         Raises MendError where a person mended a row like that.
         """
-        unkept = self._unkept(frame)
-        if not unkept:
-            return plan, frame
+        unkept = self._unkept(batch)
+        if not _may_have(batch, unkept):
+            return plan, batch
+        frame = fitted(in_spark(batch), plan.dimension.schema)
         wrong = frame.where(f"{_IS_SENT} AND ({_any(unkept)})")
         if plan.releases:
             for row in _first(wrong, unkept, names.ROW):
                 raise self._mended(plan, row, unkept[row[_WHICH]])
-            return plan, frame
+            return plan, batch
         found = count_operations(wrong)
         if not found:
-            return plan, frame
+            return plan, batch
         for texts in unkept:
             is_wrong = f"coalesce({_IS_SENT} AND {texts.are_so}, false)"
             frame = rejected(frame, plan.dimension, is_wrong, Reason.CAST, f"{texts.why}, {texts.becomes}")
@@ -80,12 +90,12 @@ class Partitions:
         texts = [column for column in of_texts if column is not None and ddl(column.type) == "string"]
         return bool(texts or self.mixed)
 
-    def refuse_unkept(self, plan: MergePlan, rows: DataFrame) -> None:
+    def refuse_unkept(self, plan: MergePlan, written: Frame) -> None:
         """Raise TableError for a row that is made of several events, or by rules, and would not be kept."""
-        unkept = self._unkept(rows) if plan.folds else []
-        if not unkept:
+        unkept = self._unkept(written) if plan.folds else []
+        if not _may_have(written, unkept):
             return
-        for row in _first(rows, unkept, *plan.dimension.key):
+        for row in _first(in_spark(written), unkept, *plan.dimension.key):
             texts = unkept[row[_WHICH]]
             has = ", ".join(f"{column} {row[column]!r}" for column in plan.dimension.key)
             todo = "Nothing was applied. Let a rule of the columns give another text, or take another column for "
@@ -96,17 +106,18 @@ class Partitions:
                 todo=f"{todo}`partition_by`." if plan.creates else f"{todo}{again}",
             )
 
-    def _unkept(self, rows: DataFrame) -> list[_Unkept]:
-        texts = {name for name, type_ in rows.dtypes if type_ == "string"}
+    def _unkept(self, rows: Frame) -> list[_Unkept]:
+        texts = _texts_of(rows)
         nulls, others = f"{self.format} would make it NULL", f"{self.format} would take it for another"
         lost = [
-            _Unkept(name, f"{quoted(name)} {_IS_NULL}", f"no partition by {name} has its text", nulls)
+            _Unkept(name, _NULLS, f"no partition by {name} has its text", nulls)
             for name in self.columns
             if name in texts
         ]
         mixed = [
-            _Unkept(name, is_so, f"no path or record key with {name} has its text", others)
-            for name, is_so in self.mixed.items()
+            _Unkept(name, mixed, f"no path or record key with {name} has its text", others)
+            for name, mixed in self.mixed.items()
+            if name in texts
         ]
         return lost + mixed
 
@@ -118,6 +129,25 @@ class Partitions:
             todo="Nothing was applied. Mend it with another text, or NULL (`lakeward quarantine fix`), or give it "
             "up.",
         )
+
+
+def _texts_of(rows: Frame) -> set[str]:
+    """Return the columns of texts."""
+    if isinstance(rows, LocalFrame):
+        return {field.name for field in rows.rows.schema if pa.types.is_string(field.type)}
+    return {name for name, type_ in rows.dtypes if type_ == "string"}
+
+
+def _may_have(rows: Frame, unkept: Sequence[_Unkept]) -> bool:
+    """Return whether some row, of whatever kind, may have a text that is not kept: in Spark nobody has looked."""
+    if not isinstance(rows, LocalFrame):
+        return bool(unkept)
+    return any(
+        one.texts.has(value)
+        for one in unkept
+        for value in pc.unique(rows.rows[one.column]).to_pylist()
+        if value is not None
+    )
 
 
 def _any(unkept: Sequence[_Unkept]) -> str:

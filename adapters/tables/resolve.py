@@ -57,12 +57,16 @@ def resolved_by(
         if load.is_by(plan):
             return replace(load.resolved(plan, Rows(plan, table, kept.spark)), way=DIRECT)
         frame = load.source
-    reason = reason_for_spark(plan, partitions.may_lose(plan.evolution.schema), kept.small_batch)
+    plan, frame = partitions.without_unkept(plan, frame)
+    reason = reason_for_spark(plan, kept.small_batch)
     if reason is None:
         try:
-            return by_settling(kept, plan, frame, table)
+            resolved = by_settling(kept, plan, frame, table)
         except NotSmall as error:
             reason = str(error)
+        else:
+            partitions.refuse_unkept(plan, resolved.detail.upserts)
+            return resolved
     found = _by_spark(kept, plan, fitted(in_spark(frame), plan.dimension.schema), table, partitions)
     return replace(found, way=f"Spark: {reason}")
 
@@ -72,7 +76,6 @@ def _by_spark(
 ) -> Resolved:
     """Work out by Spark what a plan does to a table."""
     plan, frame = with_instants(plan, frame, lambda: kept.companion.batches.object_names)
-    plan, frame = partitions.without_unkept(plan, frame)
     if plan.appends:
         append = by_images if meets_images(plan) else by_appending
         return append(kept, plan, frame, table)

@@ -16,18 +16,13 @@ class NotSmall(Exception):
     """Spark must work a batch out after all; the message says why. Nothing has been written."""
 
 
-def reason_for_spark(plan: MergePlan, may_lose: bool, most_rows: int) -> str | None:
-    """Return in words why Spark works a batch out, or None where the core does.
-
-    `most_rows` is `small_batch`; with `may_lose` a partition may not keep the text of a row.
-    """
+def reason_for_spark(plan: MergePlan, most_rows: int) -> str | None:
+    """Return in words why Spark works a batch out, or None where the core does; `most_rows` is `small_batch`."""
     dimension = plan.dimension
     if not most_rows:
         return "`small_batch` is 0"
     if plan.facts.read > most_rows:
         return f"more than {most_rows:,} rows (`small_batch`)"
-    if may_lose:
-        return "the table is partitioned by a text, and not every text is kept by a path"
     if dimension.match is Match.IMAGE:
         return "rows are found by their images"
     if dimension.history is not None and dimension.history.previous_key and _has_floating_key(dimension):

@@ -15,11 +15,13 @@ from repository import ROOT
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.adapters.tables.partitions import Partitions
+from lakeward.adapters.tables.resolve import resolved_by
 from lakeward.adapters.tables.small import settled_batch
 from lakeward.adapters.tables.small.memory import MOST_ENTRIES, read_memory
 from lakeward.adapters.tables.small.refused_rows import rejects_of
 from lakeward.adapters.tables.small.settling import by_settling
-from lakeward.adapters.tables.small.way import NotSmall, reason_for_spark
+from lakeward.adapters.tables.small.way import CORE, NotSmall, reason_for_spark
+from lakeward.adapters.tables.text_sets import TextSet
 from lakeward.core.dimension import Deletes, Dimension, Match, TableName
 from lakeward.core.errors import MendError
 from lakeward.core.events import Operation, Position
@@ -56,8 +58,8 @@ def plan_of(columns: Mapping[str, str] | None = None, *, rows: int = 1, **more: 
     return replace(plan, **more)
 
 
-def reason(plan: MergePlan, may_lose: bool = False, most: int = MOST) -> str:
-    found = reason_for_spark(plan, may_lose, most)
+def reason(plan: MergePlan, most: int = MOST) -> str:
+    found = reason_for_spark(plan, most)
     assert found is not None
     return found
 
@@ -71,7 +73,8 @@ def not_small(call: Callable[[], object]) -> str:
 def keeping() -> Any:
     """Return the memory of a table of one batch, of which nothing needs to be read."""
     batches = SimpleNamespace(records={}, epoch=1, turned=0)
-    return SimpleNamespace(companion=SimpleNamespace(batches=batches), small_batch=MOST, spark=no_spark)
+    companion = SimpleNamespace(batches=batches)
+    return SimpleNamespace(companion=companion, small_batch=MOST, spark=no_spark, direct_load=None)
 
 
 def no_spark() -> Any:
@@ -135,20 +138,16 @@ def is_joined(_patch: pytest.MonkeyPatch) -> str:
     return ""
 
 
+EMPTY = TextSet(words=("",))
 LISTS = {"id": "bigint", "a": "list<struct<b: int>>"}
 MAPS = {"id": "bigint", "a": "struct<b: map<string, struct<c: int>>>"}
 TELLS = History(previous_key=True)
-OF_TEXTS = Partitions("Delta Lake", ["a"]).may_lose(plan_of().evolution.schema)
 
 CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
     "of more than `small_batch` rows": (lambda _: reason(plan_of(rows=MOST + 1)), "more than 20,000 rows"),
     "of tables whose rows are found by their images": (
         lambda _: reason(plan_of(match=Match.IMAGE)),
         "by their images",
-    ),
-    "of tables partitioned by a text, on Delta Lake and Hudi": (
-        lambda _: reason(plan_of(), may_lose=OF_TEXTS),
-        "partitioned by a text",
     ),
     "whose full load or truncate touches more than `small_batch` rows that are kept": (
         touches_too_many,
@@ -224,14 +223,31 @@ def test_these_are_reasons_as_well(plan: MergePlan, most: int, words: str) -> No
     ],
 )
 def test_the_core_works_out_all_others(plan: MergePlan) -> None:
-    assert reason_for_spark(plan, may_lose=False, most_rows=MOST) is None
+    assert reason_for_spark(plan, MOST) is None
 
 
 @pytest.mark.parametrize(
-    ("column", "mixed", "may_lose"), [("a", {}, True), ("id", {}, False), ("id", {"id": ""}, True)]
+    ("column", "mixed", "may_lose"), [("a", {}, True), ("id", {}, False), ("id", {"id": EMPTY}, True)]
 )
-def test_texts_alone_may_be_lost_by_a_path(column: str, mixed: Mapping[str, str], may_lose: bool) -> None:
+def test_texts_alone_may_be_lost_by_a_path(column: str, mixed: Mapping[str, TextSet], may_lose: bool) -> None:
     assert Partitions("Hudi", [column], mixed).may_lose(plan_of().evolution.schema) is may_lose
+
+
+@pytest.mark.parametrize(("value", "is_kept"), [("x", True), ("'", True), ("", False)])
+def test_spark_is_asked_of_a_partition_where_some_text_may_not_be_kept(value: str, is_kept: bool) -> None:
+    kept, frame, partitions = keeping(), frame_of(pa.array([value])), Partitions("Delta", ["a"])
+    if is_kept:
+        assert resolved_by(kept, plan_of(creates=True, folds=True), frame, None, partitions).way == CORE
+    else:
+        with pytest.raises(AssertionError, match="no Spark is needed"):
+            resolved_by(kept, plan_of(creates=True), frame, None, partitions)
+
+
+def test_a_row_of_rules_whose_text_no_partition_keeps_is_looked_at_by_spark() -> None:
+    rows, partitions = LocalFrame(pa.table({"id": [1], "a": [""]}), no_spark), Partitions("Delta", ["a"])
+    partitions.refuse_unkept(plan_of(), rows)
+    with pytest.raises(AssertionError, match="no Spark is needed"):
+        partitions.refuse_unkept(plan_of(folds=True), rows)
 
 
 class ReadByNobody:
