@@ -125,6 +125,46 @@ def test_a_late_file_may_lack_fields_of_structs(project: Project) -> None:
     assert [value for _, value in project.rows(columns=("id", "one"))] == stands
 
 
+@pytest.mark.parametrize("project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True)
+def test_a_list_of_structs_that_is_null_is_remembered_as_null(project: Project) -> None:
+    """The core works out a late change that lacks the column: the row keeps what the change before it left."""
+    configure(project, source='timestamp_column = "at"')
+    inner = pa.struct([("zip", pa.int32())])
+    values: list[Any] = [None, [], [None], [{"zip": None}], [{"zip": 1}]]
+    folder = project.folder / "landing/shop/item"
+    folder.mkdir(parents=True)
+
+    def send(hour: int, operation: str, at: int, note: str, more: dict[str, Any]) -> None:
+        count = len(values)
+        columns = {
+            "Op": [operation] * count,
+            "id": pa.array(range(count), pa.int32()),
+            "at": pa.array([at * 1_000_000] * count, pa.timestamp("us")),
+            "note": [note] * count,
+        }
+        pq.write_table(pa.table(columns | more), folder / f"20261121-{hour}0000000.parquet")
+
+    keyed = [None if value is None else [(str(n), one) for n, one in enumerate(value)] for value in values]
+    nested = {
+        "many": pa.array(values, pa.list_(inner)),
+        "named": pa.array(keyed, pa.map_(pa.string(), inner)),
+        "within": pa.array([{"many": value} for value in values], pa.struct([("many", pa.list_(inner))])),
+    }
+    send(10, "I", 10, "a", nested)
+    project.run()
+    send(11, "U", 30, "c", {})
+    project.run()
+    send(12, "U", 20, "b", {})
+    planned = project.call("plan", "--json").document["tables"][0]
+    assert (planned["way"], planned["counts"]["stale"]) == ("core", 0)
+    project.run()
+    found = project.rows(columns=("id", "note", "many", "named", "within"))
+    assert [note for _, note, *_ in found] == ["c"] * len(values)
+    assert [many for _, _, many, *_ in found] == values
+    assert [None if named is None else list(named) for *_, named, _ in found] == keyed
+    assert [within["many"] for *_, within in found] == values
+
+
 CODE = "a:string>) = reflect('java.lang.System','getProperty','user.home') OR CAST(NULL AS struct<b"
 
 

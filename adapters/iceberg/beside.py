@@ -106,10 +106,13 @@ class IcebergBeside(Beside):
         return self.catalog.load(self.table, self.suffix)
 
     def rows(self, condition: str, wanted: Sequence[str]) -> pa.Table:
-        """Return these columns of the rows that meet a condition of Iceberg; no Spark is needed."""
+        """Return these columns of the rows that meet a condition; of lists of structs Spark reads them."""
         table = self.load()
         if table is None:
             return pa.table({name: [] for name in wanted})
+        columns = columns_in(table.schema(), str(self.table))
+        if _loses_nulls(column.type for column in columns if column.name in wanted):
+            return to_arrow(self._rows_of(table, condition).selectExpr(*map(quoted, wanted)))
         return table.scan(row_filter=condition, selected_fields=tuple(wanted)).to_arrow()
 
     def frame(self, condition: str) -> DataFrame | None:
@@ -117,12 +120,15 @@ class IcebergBeside(Beside):
         table = self.load()
         if table is None:
             return None
+        return called_now(self._rows_of(table, condition), {**self.renames, **self._pending(table)})
+
+    def _rows_of(self, table: Table, condition: str) -> DataFrame:
+        """Return the rows of its last snapshot that meet a condition of Spark, by the names that columns have."""
         snapshot, rows = table.current_snapshot(), self.spark().read
         if snapshot is not None:
             # Should the columns change meanwhile, Spark would not go on with what it has read without a version.
             rows = rows.option("versionAsOf", str(snapshot.snapshot_id))
-        found = rows.table(self._in_spark).where(condition)
-        return called_now(called_now(found, _renamed_since(table)), {**self.renames, **self._pending(table)})
+        return called_now(rows.table(self._in_spark).where(condition), _renamed_since(table))
 
     def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> Table:
         """Return the table, made where it is not there, and with the columns that it lacked."""

@@ -6,7 +6,6 @@ from typing import Final
 
 from lakeward.core.dimension import Dimension, Match
 from lakeward.core.plan import MergePlan
-from lakeward.core.schema import Type
 
 CORE: Final = "core"
 """What is said of a batch that the core works out."""
@@ -27,8 +26,6 @@ def reason_for_spark(plan: MergePlan, most_rows: int) -> str | None:
         return "rows are found by their images"
     if dimension.history is not None and dimension.history.previous_key and _has_floating_key(dimension):
         return "a history tells the key of before, and digits of floating numbers are Java's"
-    if needs_memory(plan) and any(map(_loses_nulls, (column.type for column in dimension.schema))):
-        return "lists of structs are remembered, and PyIceberg reads one that is NULL as empty"
     return None
 
 
@@ -47,8 +44,3 @@ def touches_all(plan: MergePlan) -> bool:
 def _has_floating_key(dimension: Dimension) -> bool:
     types = {column.type.name for column in dimension.schema if column.name in dimension.key}
     return not types.isdisjoint(("float", "double"))
-
-
-def _loses_nulls(type_: Type) -> bool:
-    of_structs = type_.name in ("list", "map") and type_.parts[-1].type.name == "struct"
-    return of_structs or any(_loses_nulls(part.type) for part in type_.parts)

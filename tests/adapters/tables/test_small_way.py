@@ -139,8 +139,6 @@ def is_joined(_patch: pytest.MonkeyPatch) -> str:
 
 
 EMPTY = TextSet(words=("",))
-LISTS = {"id": "bigint", "a": "list<struct<b: int>>"}
-MAPS = {"id": "bigint", "a": "struct<b: map<string, struct<c: int>>>"}
 TELLS = History(previous_key=True)
 
 CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
@@ -156,10 +154,6 @@ CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
     "where more than 250,000 entries are remembered that may matter": (
         remembers_too_much,
         "more than 250,000 entries",
-    ),
-    "of tables with lists or maps of structs, where something is remembered": (
-        lambda _: reason(plan_of(LISTS, recalls=True)),
-        "lists of structs are remembered",
     ),
     "of histories with `previous_key` and a floating key": (
         lambda _: reason(plan_of({"id": "double", "a": "string"}, history=TELLS)),
@@ -196,8 +190,6 @@ def test_spark_works_out_what_the_page_says(monkeypatch: pytest.MonkeyPatch, row
     ("plan", "most", "words"),
     [
         (plan_of(), 0, "`small_batch` is 0"),
-        (plan_of(MAPS, in_part=True), MOST, "lists of structs"),
-        (plan_of(LISTS, truncates=Truncates(arrived=(PLACE,))), MOST, "lists of structs"),
         (plan_of({"id": "float", "a": "int"}, history=TELLS), MOST, "floating numbers"),
     ],
 )
@@ -211,15 +203,13 @@ def test_these_are_reasons_as_well(plan: MergePlan, most: int, words: str) -> No
         plan_of(),
         plan_of(rows=MOST),
         plan_of(recalls=True, in_part=True, folds=True),
-        plan_of(LISTS),
-        plan_of({"id": "bigint", "a": "struct<b: list<int>>"}, in_part=True),
+        plan_of({"id": "bigint", "a": "struct<b: map<string, struct<c: int>>>"}, in_part=True),
         plan_of({"id": "double", "a": "string"}),
         plan_of({"id": "double", "a": "string"}, history=History()),
         plan_of({"id": "bigint", "a": "double"}, history=TELLS),
         plan_of(deletes=Deletes.SOFT, truncates=Truncates(arrived=(PLACE,))),
         plan_of(replaces=True),
         plan_of(appends=True),
-        plan_of(LISTS, appends=True, recalls=True),
     ],
 )
 def test_the_core_works_out_all_others(plan: MergePlan) -> None:
