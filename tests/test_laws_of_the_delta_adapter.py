@@ -13,6 +13,7 @@ import pytest
 from delta_lake import LakeOfDelta
 from hypothesis import settings
 from laps import (
+    APPENDING,
     BY_SPARK,
     CRASHES,
     HISTORIES,
@@ -96,7 +97,9 @@ TestLap = pytest.mark.lap(
     table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=LAP - SHARED - ROLLBACK)
 )
 TestBySpark = pytest.mark.lap(
-    table_contract(lambda make_delta, by_spark: bench(make_delta(), make_delta), laws=BY_SPARK - SHARED - SLOW)
+    table_contract(
+        lambda make_delta, by_spark: bench(make_delta(), make_delta), laws=BY_SPARK - SHARED - SLOW - APPENDING
+    )
 )
 TestCrashes = pytest.mark.lap(
     on_each_line(table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=CRASHES))

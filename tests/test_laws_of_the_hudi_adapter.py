@@ -13,6 +13,7 @@ import pytest
 from hudi_lake import EVERY_COMMIT, LakeOfHudi
 from hypothesis import settings
 from laps import (
+    APPENDING,
     BY_SPARK,
     CRASHES,
     HISTORIES,
@@ -103,7 +104,9 @@ TestLap = pytest.mark.lap(
     table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=LAP - SHARED - ROLLBACK)
 )
 TestBySpark = pytest.mark.lap(
-    table_contract(lambda make_hudi, by_spark: bench(make_hudi(), make_hudi), laws=BY_SPARK - SHARED - SLOW)
+    table_contract(
+        lambda make_hudi, by_spark: bench(make_hudi(), make_hudi), laws=BY_SPARK - SHARED - SLOW - APPENDING
+    )
 )
 TestRollback = pytest.mark.long(
     pytest.mark.lap(table_contract(lambda make_hudi, kept: bench(make_hudi(kept), make_hudi), laws=ROLLBACK))

@@ -57,6 +57,9 @@ BY_SPARK: Final = frozenset(
 Batches of laws are small: by default the core works them out.
 """
 
+APPENDING: Final = frozenset({"a_table_without_a_key_keeps_each_fact_once"})
+"""The law of tables without a key: Spark works them out alike on every format, so one lap of it is of Iceberg."""
+
 CASES_BY_SPARK: Final = frozenset({"within"})
 """Of their cases those that the gate has time for."""
 
