@@ -20,6 +20,7 @@ from pyiceberg.types import StructType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakeward.adapters.iceberg.appending import append
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
 from lakeward.adapters.iceberg.java import Jvm, committing
@@ -226,7 +227,7 @@ class IcebergBeside(Beside):
             table = self._made(columns, partition_by)
             if is_small:
                 schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
-                table.append(pa.concat_tables([shaped(part, schema) for part in parts]))
+                append(table, pa.concat_tables([shaped(part, schema) for part in parts]))
             else:
                 through_spark = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
                 self._whole(table, through_spark).writeTo(self._in_spark).append()
