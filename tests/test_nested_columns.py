@@ -155,14 +155,12 @@ def test_a_list_of_structs_that_is_null_is_remembered_as_null(project: Project) 
     send(11, "U", 30, "c", {})
     project.run()
     send(12, "U", 20, "b", {})
-    planned = project.call("plan", "--json").document["tables"][0]
-    assert (planned["way"], planned["counts"]["stale"]) == ("core", 0)
+    assert project.call("plan", "--json").document["tables"][0]["way"] == "core"
     project.run()
-    found = project.rows(columns=("id", "note", "many", "named", "within"))
-    assert [note for _, note, *_ in found] == ["c"] * len(values)
-    assert [many for _, _, many, *_ in found] == values
-    assert [None if named is None else list(named) for *_, named, _ in found] == keyed
-    assert [within["many"] for *_, within in found] == values
+    assert project.call("export", "shop.item", "--to", "out").code == 0
+    found = pq.read_table(project.folder / "out").sort_by("id")  # PyIceberg would read NULL as empty
+    assert found["note"].to_pylist() == ["c"] * len(values)
+    assert found.select([*nested]).to_pydict() == pa.table(nested).to_pydict()
 
 
 CODE = "a:string>) = reflect('java.lang.System','getProperty','user.home') OR CAST(NULL AS struct<b"

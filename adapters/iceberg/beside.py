@@ -113,7 +113,8 @@ class IcebergBeside(Beside):
             return pa.table({name: [] for name in wanted})
         columns = columns_in(table.schema(), str(self.table))
         if _loses_nulls(column.type for column in columns if column.name in wanted):
-            return to_arrow(self._rows_of(table, condition).selectExpr(*map(quoted, wanted)))
+            found = self._rows_of(table, condition)
+            return to_arrow(found.selectExpr(*[quoted(name) for name in found.columns if name in wanted]))
         return table.scan(row_filter=condition, selected_fields=tuple(wanted)).to_arrow()
 
     def frame(self, condition: str) -> DataFrame | None:
