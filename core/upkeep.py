@@ -23,7 +23,7 @@ _OF_ROWS: Final = ("LOAD-001", "LOAD-002", LOG_ALARM, REFUSED_ALARM, DATABASE_AL
 
 PASSABLE: Final = (
     *("LEDGER-001", "LEDGER-002", "LEDGER-003", "LEDGER-004", "LEDGER-005", "LEDGER-006"),
-    *("CLOCK-001", *_OF_ROWS),
+    *("KAFKA-001", "CLOCK-001", *_OF_ROWS),
 )
 """Alarms that an operator may let pass."""
 

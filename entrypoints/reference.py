@@ -28,6 +28,7 @@ from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.hudi.options import HudiOptions
 from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
+from lakeward.adapters.kafka.options import KafkaOptions, SecurityOptions
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.histories import HistorySettings
 from lakeward.entrypoints.joins import AggregateSettings, JoinedSettings, JoinedSourceSettings
@@ -99,9 +100,15 @@ With `kind = "files"` these are the keys of `[source]`: CSV, JSON lines, Parquet
 something else than DMS wrote. [Plain files](plain-files.md) has examples.
 """
 
+_KAFKA: Final = """\
+With `kind = "kafka"` these are the keys of `[source]`: messages as JSON from topics of a broker. They take
+`pip install 'lakeward[kafka]'`. [Kafka](kafka.md) has examples.
+"""
+
 _OWN_OF_FILES: Final = """\
 Of the source `files` these are all keys of [its own](#source-files) but `path`, `landing`, `archive`, `max_files`
-and `max_bytes`; `folder` is where the files of this table lie.
+and `max_bytes`; `folder` is where the files of this table lie. Of the source `kafka` they are `topics`, `format`
+and [the keys of messages](#source-kafka) from `source_zone` to `before_image_prefix`.
 """
 
 _LEDGER: Final = """\
@@ -197,6 +204,10 @@ def _parts() -> Iterator[str]:
     yield from _table(FilesOptions)
     yield "`operation`: a column that says what a row does.\n"
     yield from _table(Operations)
+    yield "## Source `kafka`\n"
+    yield _KAFKA
+    yield from _table(KafkaOptions)
+    yield from _section("[source.security]", SecurityOptions)
     yield from _section("[target]", IcebergOptions, {"kind": _KIND.format(shelf="table format", kind="iceberg")})
     yield _ICEBERG
     yield "## Target `delta`\n"
@@ -339,6 +350,7 @@ _PLAIN: Final[Mapping[Any, str]] = {
     float: "number",
     ByteSize: "size",
     SecretName: "secret",
+    SecurityOptions: "table",
     DriverOptions: "driver",
     SchemaSettings: "table",
     HistorySettings: "table",

@@ -27,6 +27,7 @@ BUILTIN: Final = (
     "lakeward.adapters.sqlite_ledger",
     "lakeward.adapters.dms",
     "lakeward.adapters.files",
+    "lakeward.adapters.kafka",
     "lakeward.adapters.iceberg",
     "lakeward.adapters.delta",
     "lakeward.adapters.hudi",

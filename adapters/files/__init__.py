@@ -56,7 +56,7 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName,
     own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
     settings = validated(model.FilesOptions, own, str(runtime.file), within="source")
     said: Mapping[TableName, Mapping[str, Any]] = options.get("tables", {})
-    tables = {table: _own(settings, table, values, runtime) for table, values in said.items()}
+    tables = {table: own_options(settings, table, values, runtime) for table, values in said.items()}
     if settings.landing == "archived":
         _check_archive(settings, {table: tables.get(table, settings) for table in {*options["formats"], *tables}})
     places = Places(settings.place(), {table: place.place() for table, place in tables.items()})
@@ -64,8 +64,8 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName,
     return settings, tables, open_folder(runtime, settings.path, archive, places)
 
 
-def _own(settings: Any, table: TableName, values: Mapping[str, Any], runtime: Runtime) -> Any:
-    """Return what holds for a table that says something of itself."""
+def own_options(settings: Any, table: TableName, values: Mapping[str, Any], runtime: Runtime) -> Any:
+    """Return the options of a table that says something of itself; raises ConfigError for what does not fit."""
     from lakeward.adapters.files import options as model  # noqa: PLC0415
 
     where, within = str(runtime.file), f'tables."{table}".source'

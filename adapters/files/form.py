@@ -81,61 +81,18 @@ class Operations(BaseModel):
         return {word: kind for kind in kinds for word in getattr(self, kind)}
 
 
-class Form(BaseModel):
-    """What files look like, and what their rows say."""
+class MessageForm(BaseModel):
+    """How messages are written, by what their connector and its converters are set to."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    names: Annotated[str | None, AfterValidator(_names)] = Field(None, description=_PATTERN)
-    format: Literal["auto", "csv", "json", "parquet", "debezium", "dms-json"] = Field(
-        "auto",
-        description="What the files are; `auto` goes by each file's ending. `debezium` and `dms-json` are "
-        "messages, one a line.",
-    )
-    order_by: str | None = Field(
-        None,
-        description="The column, or the path of a field in it, that orders the rows of a key: a time, a date or a "
-        "whole number. Without it they count in the order of files and lines.",
-    )
-    time: str | None = Field(
-        None,
-        description="The column with the time of a change, or the path of a field in it, by which lateness is "
-        "judged; without it `order_by`, where that is a time.",
-    )
-    operation: Operations | None = Field(
-        None,
-        description='The column that says what a row does, as `{ column = "status", delete = ["D"] }`. A word '
-        "that is not named leaves the row, unless `insert` or `update` are named: then it is an error. Without "
-        "it every row leaves itself.",
-    )
-    absent: Literal["null", "unset"] | None = Field(
-        None,
-        description="What a key that a JSON object lacks means: NULL, or that it was not sent, so that the row "
-        "keeps what it has there. `null` unless it is said.",
-    )
-    path_columns: Annotated[list[str], AfterValidator(_once_each)] = Field(
-        default_factory=list,
-        description="Declared columns whose values are in the path of each file, as folders `name=value`: "
-        '`["dt"]` for `dt=2026-11-21/part-0.csv`.',
-    )
     source_zone: Annotated[str, AfterValidator(zone)] = Field(
         "UTC", description="The time zone of times that are written without one, and of the days of a history."
     )
-    delimiter: Annotated[str, AfterValidator(one_character)] = Field(",", description="What parts fields of CSV.")
-    quote: Annotated[str, AfterValidator(one_or_none)] = Field(
-        '"', description="What quotes a field of CSV; empty where nothing does."
-    )
-    null_text: str = Field("", description="An unquoted field of CSV that has this text is NULL.")
-    header: HeaderSetting = Field("auto", description=HEADER_SETTING)
     types: Literal["declared", "schema"] = Field(
         "declared",
         description="Where the types of columns are from: `columns` of the table alone, or the schema that stands "
         "beside each message of Debezium (schemas.enable=true); what is declared says more than that.",
-    )
-    line: Literal["value", "record"] = Field(
-        "value",
-        description='What a line of messages is: its value alone, or a record `{"key": …, "value": …}` with '
-        "`topic`, where it has that.",
     )
     form: Literal["envelope", "flattened"] = Field(
         "envelope", description="With `debezium`: whether ExtractNewRecordState flattened the messages."
@@ -182,6 +139,54 @@ class Form(BaseModel):
         min_length=1,
         description="With `dms-json`: what the names of columns begin with that are from before a change, as "
         "`BI_`.",
+    )
+
+
+class Form(MessageForm):
+    """What files look like, and what their rows say."""
+
+    names: Annotated[str | None, AfterValidator(_names)] = Field(None, description=_PATTERN)
+    format: Literal["auto", "csv", "json", "parquet", "debezium", "dms-json"] = Field(
+        "auto",
+        description="What the files are; `auto` goes by each file's ending. `debezium` and `dms-json` are "
+        "messages, one a line.",
+    )
+    order_by: str | None = Field(
+        None,
+        description="The column, or the path of a field in it, that orders the rows of a key: a time, a date or a "
+        "whole number. Without it they count in the order of files and lines.",
+    )
+    time: str | None = Field(
+        None,
+        description="The column with the time of a change, or the path of a field in it, by which lateness is "
+        "judged; without it `order_by`, where that is a time.",
+    )
+    operation: Operations | None = Field(
+        None,
+        description='The column that says what a row does, as `{ column = "status", delete = ["D"] }`. A word '
+        "that is not named leaves the row, unless `insert` or `update` are named: then it is an error. Without "
+        "it every row leaves itself.",
+    )
+    absent: Literal["null", "unset"] | None = Field(
+        None,
+        description="What a key that a JSON object lacks means: NULL, or that it was not sent, so that the row "
+        "keeps what it has there. `null` unless it is said.",
+    )
+    path_columns: Annotated[list[str], AfterValidator(_once_each)] = Field(
+        default_factory=list,
+        description="Declared columns whose values are in the path of each file, as folders `name=value`: "
+        '`["dt"]` for `dt=2026-11-21/part-0.csv`.',
+    )
+    delimiter: Annotated[str, AfterValidator(one_character)] = Field(",", description="What parts fields of CSV.")
+    quote: Annotated[str, AfterValidator(one_or_none)] = Field(
+        '"', description="What quotes a field of CSV; empty where nothing does."
+    )
+    null_text: str = Field("", description="An unquoted field of CSV that has this text is NULL.")
+    header: HeaderSetting = Field("auto", description=HEADER_SETTING)
+    line: Literal["value", "record"] = Field(
+        "value",
+        description='What a line of messages is: its value alone, or a record `{"key": …, "value": …}` with '
+        "`topic`, where it has that.",
     )
     snapshots: Literal["file", "folder", "rewritten"] = Field(
         "file",

@@ -34,9 +34,7 @@ class FilesLanding:
         options = self.of_tables.get(table, self.options)
         if not options.orders_rows:
             found.append("No `order_by` is set: the rows of a key count in the order of files and lines.")
-        if options.is_messages and not options.has_places:
-            found.append("Only their arrival orders the messages of a key; a snapshot row never replaces a change.")
-        return found
+        return [*found, *options.message_cautions()]
 
     def _no_folder(self, table: TableName) -> str:
         folders = " or ".join(dict.fromkeys(part.folder for part in self.folder.places.of(table).parts(table)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt, model_validator
@@ -111,6 +111,12 @@ class FilesOptions(Form, _Where):
     def has_places(self) -> bool:
         """Whether messages should tell their places in the log of their source."""
         return self.format == "debezium" and self.places == "source"
+
+    def message_cautions(self) -> Sequence[str]:
+        """Return what a person should know of messages without places in the log of their source."""
+        if not self.is_messages or self.has_places:
+            return ()
+        return ["Only their arrival orders the messages of a key; a snapshot row never replaces a change."]
 
     @property
     def dates_rows(self) -> bool:

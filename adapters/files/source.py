@@ -90,19 +90,24 @@ class FilesSource:
         """Places in the order that a column or a message tells."""
         return Sequences.PLACES
 
+    def check(self, dimension: Dimension, past: Past) -> None:
+        """Raise ConfigError for a table that its files cannot be read for as its settings say."""
+        options = self._options(dimension)
+        check_images(options, dimension)
+        if dimension.snapshots is None and past.load is not None:
+            raise _no_full_load(dimension)
+        if dimension.snapshots is not None and options.is_messages:
+            raise _no_snapshots(dimension)
+
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files; raises ConfigError for a full load that is awaited where no file can be of one."""
         limits, options = Limits(self.options.max_files, self.options.max_bytes), self._options(dimension)
-        check_images(options, dimension)
+        self.check(dimension, past)
         if dimension.snapshots is None:
-            if past.load is not None:
-                raise _no_full_load(dimension)
             has_sink = options.is_messages and options.names is None
             taken = choose(self.folder, dimension, past, limits, of_sinks if has_sink else with_ordinals)
             own = tuple(name for name in taken.others if not (has_sink and is_of_sink(name)))
             return replace(taken, others=own)
-        if options.is_messages:
-            raise _no_snapshots(dimension)
         places = self.folder.places
         place = options.place(snapshots=True)
         folder = replace(self.folder, places=replace(places, own={**places.own, dimension.source: place}))

@@ -1,0 +1,101 @@
+"""The source `kafka`: messages from topics of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lakeward.adapters.files.variants import check_format
+from lakeward.adapters.spark.java import check_spark
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError, SetupError
+from lakeward.core.ports import Landing, Source
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+
+def build(options: Options, runtime: Runtime) -> Source[Any]:
+    """Make the source from the table [source] and what the tables say of themselves."""
+    check_spark()
+    from lakeward.adapters.files.source import FilesSource  # noqa: PLC0415  # Spark is imported when it is needed
+    from lakeward.adapters.kafka.source import KafkaSource  # noqa: PLC0415
+    from lakeward.adapters.kafka.staging import Staging  # noqa: PLC0415
+
+    settings, files, tables, root = _opened(options, runtime)
+    check_format("[source]", settings.format)
+    for table, own in tables.items():
+        check_format(str(table), own.format)
+    source = FilesSource(
+        *(files, _folder(root), runtime.spark, options["formats"], tables),
+        now=runtime.now,
+        small_batch=runtime.small_batch,
+    )
+    return KafkaSource(settings, connect(settings, runtime), Staging(root), source, tables)
+
+
+def build_landing(options: Options, runtime: Runtime) -> Landing:
+    """Look at the topics of the broker, without Spark."""
+    from lakeward.adapters.kafka.landing import KafkaLanding  # noqa: PLC0415
+
+    settings, files, tables, _ = _opened(options, runtime)
+    return KafkaLanding(files, connect(settings, runtime), tables)
+
+
+def connect(settings: Any, runtime: Runtime) -> Any:
+    """Return the broker that the settings name; nothing is asked of it yet."""
+    try:
+        from lakeward.adapters.kafka.client import KafkaBroker  # noqa: PLC0415
+    except ImportError as error:
+        raise SetupError(
+            "the client of Kafka is not installed",
+            found=str(error),
+            todo="Install it: pip install 'lakeward[kafka]'.",
+        ) from error
+    return KafkaBroker(settings, runtime.base, runtime.secret)
+
+
+def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any, Mapping[TableName, Any], Path]:
+    """Return the validated options, those of the files that land, also of single tables, and where they land."""
+    from lakeward.adapters.files import own_options  # noqa: PLC0415  # pydantic, for who uses the source
+    from lakeward.adapters.files.options import FilesOptions  # noqa: PLC0415
+    from lakeward.adapters.kafka import options as model  # noqa: PLC0415
+
+    where = str(runtime.file)
+    own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
+    settings = validated(model.KafkaOptions, own, where, within="source")
+    root = runtime.state / "kafka" if settings.path is None else _on_disk(settings.path, runtime)
+    files = validated(FilesOptions, settings.files(str(root)), where, within="source")
+    tables = {}
+    for table, values in options.get("tables", {}).items():
+        said = validated(model.KafkaTableOptions, values, where, within=f'tables."{table}".source')
+        tables[table] = own_options(files, table, model.of_table(said), runtime)
+    return settings, files, tables, root
+
+
+def _on_disk(path: str, runtime: Runtime) -> Path:
+    if "://" in path:
+        raise ConfigError(
+            f"messages cannot wait in {path}",
+            todo="Let `path` under [source] be a folder on a disk, which Spark's executors see as well.",
+        )
+    return runtime.base / path
+
+
+def _folder(root: Path) -> Any:
+    """Return the staging folder as the source of files sees it: each table has a folder of its own."""
+    import re  # noqa: PLC0415
+
+    from lakeward.adapters.files.names import FileNames  # noqa: PLC0415
+    from lakeward.adapters.kafka.ranges import NAMES  # noqa: PLC0415
+    from lakeward.adapters.landed.folder import Folder  # noqa: PLC0415
+    from lakeward.adapters.landed.places import Place, Places  # noqa: PLC0415
+
+    return Folder(root, Places(Place(FileNames(re.compile(NAMES), is_messages=True))))
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the source `kafka`."""
+    registry.sources.add("kafka", build)
+    registry.landings.add("kafka", build_landing)

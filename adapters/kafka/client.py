@@ -1,0 +1,232 @@
+"""A broker of Kafka, through the client of Confluent (librdkafka)."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from lakeward.adapters.kafka.broker import NO_ID, Offsets, Record, Topic
+from lakeward.adapters.kafka.options import KafkaOptions
+from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
+from lakeward.core.secrets import Secret, SecretName
+
+T = TypeVar("T")
+
+_QUIET: Final = logging.Logger("librdkafka", logging.CRITICAL + 1)
+"""librdkafka would write what it says to standard error; what matters of it is in errors."""
+
+_AT_ONCE: Final = 500
+_NO_TIMESTAMP: Final = 0
+_REFUSED: Final = (
+    KafkaError._AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError._SSL,
+)
+_GONE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_READER: Final = {
+    "group.id": "lakeward",  # the client needs one; nothing is ever committed or asked by it
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    "queued.max.messages.kbytes": 16 * 1024,
+}
+
+
+@dataclass
+class KafkaBroker:
+    """A broker, to which the first question connects. It may be asked by several threads."""
+
+    options: KafkaOptions
+    base: Path
+    secret: Callable[[SecretName], Secret]
+    _said: deque[KafkaError] = field(default_factory=lambda: deque(maxlen=5))
+
+    def topics(self) -> Collection[str]:
+        """Return the names of all topics but the broker's own."""
+        found = self._asked(lambda: self._admin.list_topics(timeout=self.options.timeout))
+        return [name for name in found.topics if not name.startswith("__")]
+
+    def find(self, topic: str) -> Topic | None:
+        """Return a topic with its committed offsets, or None where there is none of that name."""
+        try:
+            said = self._asked(
+                lambda: _only(self._admin.describe_topics(TopicCollection([topic]), **self._patience))
+            )
+        except _NoTopic:
+            return None
+        numbers = [one.id for one in said.partitions]
+        low = self._list_offsets(topic, numbers, OffsetSpec.earliest())
+        high = self._list_offsets(topic, numbers, OffsetSpec.latest())
+        offsets = {number: Offsets(low[number], high[number]) for number in numbers}
+        return Topic(topic, _id_of(said.topic_id), offsets)
+
+    def offsets_at(self, topic: str, partitions: Collection[int], millis: int) -> Mapping[int, int]:
+        """Return for partitions the first offset at or after a time, in milliseconds since 1970."""
+        found = self._list_offsets(topic, partitions, OffsetSpec.for_timestamp(millis))
+        return {number: offset for number, offset in found.items() if offset >= 0}
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
+        """Yield the committed messages of a range of offsets, in their order."""
+        consumer = Consumer({**self._settings, **_READER}, logger=_QUIET)
+        with closing(consumer):
+            consumer.assign([TopicPartition(topic, partition, start)])
+            while True:
+                messages = self._asked(lambda: consumer.consume(_AT_ONCE, self.options.timeout))
+                if not messages:
+                    raise self._away(None)
+                for message in messages:
+                    if self._is_behind(message, topic, partition, end):
+                        return
+                    yield _record(message)
+
+    def _is_behind(self, message: Message, topic: str, partition: int, end: int) -> bool:
+        """Return whether a message, or the end of the partition, lies behind the range."""
+        error = message.error()
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
+            offset = message.offset()
+            if error is not None and (offset is None or offset < end):
+                raise _cut_off(topic, partition, end, offset)
+            return offset is None or offset >= end
+        if error.code() in _GONE:
+            raise _deleted_meanwhile(topic, partition)
+        raise self._in_words(KafkaException(error))
+
+    def tell(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Tell a consumer group how far a topic is applied."""
+        places = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+        asked = [ConsumerGroupTopicPartitions(group, places)]
+        self._asked(lambda: _only(self._admin.alter_consumer_group_offsets(asked, **self._patience)))
+
+    def _list_offsets(self, topic: str, numbers: Collection[int], spec: OffsetSpec) -> Mapping[int, int]:
+        asked = {TopicPartition(topic, number): spec for number in numbers}
+        committed = IsolationLevel.READ_COMMITTED
+
+        def ask() -> Mapping[int, int]:
+            found = self._admin.list_offsets(asked, isolation_level=committed, **self._patience)
+            return {place.partition: one.result().offset for place, one in found.items()}
+
+        return self._asked(ask)
+
+    @property
+    def _patience(self) -> Mapping[str, Any]:
+        return {"request_timeout": self.options.timeout}
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient(self._settings, logger=_QUIET)
+
+    @cached_property
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings of a client; secrets are read now, and kept nowhere else."""
+        security = self.options.security
+        found = {
+            "bootstrap.servers": self.options.servers,
+            "security.protocol": security.protocol,
+            "sasl.mechanism": security.sasl_mechanism,
+            "sasl.username": security.username,
+            "sasl.password": self._revealed(security.password),
+            "ssl.ca.location": self._path(security.ca_file),
+            "ssl.certificate.location": self._path(security.certificate),
+            "ssl.key.pem": self._revealed(security.key),
+            "error_cb": self._said.append,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _revealed(self, name: SecretName | None) -> str | None:
+        return None if name is None else self.secret(name).reveal().decode("utf-8", "surrogateescape")
+
+    def _path(self, file: str | None) -> str | None:
+        return None if file is None else str(self.base / file)
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """Return an answer of the broker; raises what its errors are in words."""
+        try:
+            found = ask()
+        except KafkaException as error:
+            raise self._in_words(error) from None
+        if found:
+            self._said.clear()
+        return found
+
+    def _in_words(self, error: KafkaException) -> LakewardError:
+        said: KafkaError = error.args[0]
+        if said.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return _NoTopic("there is no such topic")
+        refusal = next((one for one in [said, *self._said] if one.code() in _REFUSED), None)
+        if refusal is not None:
+            return ConfigError(
+                f"the broker {self.options.servers} refuses access",
+                found=refusal.str(),
+                todo="Correct [source.security], or let the user read the topic, and describe it.",
+            )
+        return self._away(said)
+
+    def _away(self, said: KafkaError | None) -> StoreUnreachable:
+        last = self._said[-1] if self._said else said
+        return StoreUnreachable(
+            f"the broker {self.options.servers} does not answer",
+            found=f"nothing came in {self.options.timeout} seconds" if last is None else last.str(),
+            todo="Nothing of this batch was applied; the next run reads it again. Is the broker up, and does "
+            "`servers` under [source] name it as it is reached from here?",
+        )
+
+
+class _NoTopic(SourceError):
+    """There is no such topic."""
+
+
+def _only(futures: Mapping[Any, Any]) -> Any:
+    (found,) = futures.values()
+    return found.result()
+
+
+def _id_of(told: Any) -> str:
+    """Return the id of a topic; a broker that has none tells nothing, or zeros."""
+    text = str(told) if told is not None else ""
+    return text if text.strip("A=") else NO_ID
+
+
+def _record(message: Message) -> Record:
+    kind, millis = message.timestamp()
+    headers = tuple((name, value) for name, value in message.headers() or ())
+    return Record(
+        message.offset(), millis if kind != _NO_TIMESTAMP else None, message.key(), message.value(), headers
+    )
+
+
+def _deleted_meanwhile(topic: str, partition: int) -> SourceError:
+    return SourceError(
+        f"messages of {topic}, partition {partition}, were deleted while they were read",
+        todo="Nothing of this batch was applied. The next run says which are gone.",
+    )
+
+
+def _cut_off(topic: str, partition: int, end: int, offset: int | None) -> SourceError:
+    return SourceError(
+        f"{topic}, partition {partition}, ends before the offset that the broker named",
+        found=f"it ends at {offset}, and should at {end}",
+        todo="Nothing of this batch was applied. Run again; if it stays so, messages were lost at the broker.",
+    )

@@ -1,0 +1,44 @@
+"""A message as a line of JSON, in the form that the source of files reads as `line = "record"`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lakeward.adapters.kafka.broker import Record
+
+_NO_UTF_8: Final = "no UTF-8, in hexadecimal: "
+"""Stands before the bytes of a value that is no text: it is no JSON object, so its row goes into quarantine."""
+
+
+def to_line(topic: str, partition: int, record: Record) -> bytes:
+    r"""Return a message as a line with its end. Key and value are the texts that were sent, to the letter.
+
+    >>> to_line("t", 0, Record(7, 1700000000000, None, b'{"a": 1.50}'))[-60:]
+    b'0000000000,"key":null,"value":"{\\"a\\": 1.50}","headers":[]}\n'
+    """
+    said: Mapping[str, Any] = {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": to_text(record.key),
+        "value": to_text(record.value),
+        "headers": [[name, to_text(value)] for name, value in record.headers],
+    }
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def to_text(data: bytes | None) -> str | None:
+    r"""Return bytes as text; those that are no UTF-8 as hexadecimal digits behind words that say so.
+
+    >>> to_text(b"\xff\x00")
+    'no UTF-8, in hexadecimal: ff00'
+    """
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _NO_UTF_8 + data.hex()

@@ -1,0 +1,90 @@
+"""What a broker shows that means loss: the table stops, and nothing is passed over in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from lakeward.adapters.kafka.broker import Topic
+from lakeward.adapters.kafka.ranges import OffsetRange
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import AlarmRaised, ConfigError
+
+LOST_ALARM: Final = "KAFKA-001"
+
+_ANEW: Final = (
+    "Nothing was applied. What the old topic had and the table has not is lost; the offsets of the new one say "
+    "nothing of it. Load the table anew, as docs/alarms.md says."
+)
+
+
+def refuse_other_topic(table: TableName, name: str, topic: Topic | None, applied: Collection[OffsetRange]) -> None:
+    """Raise KAFKA-002 where the topic is not the one that the table was read from, by what its commits say."""
+    if not applied:
+        return
+    last = max(applied, key=lambda one: (one.end, one))
+    if last.topic != name:
+        found = f"it was read from {last.topic}, and the settings name {name}"
+    elif topic is None:
+        found = f"there is no topic {name} any more; {last.words} were the last that it applied"
+    elif last.id != topic.id:
+        found = f"{name} was made anew: its id is {topic.id}, and was {last.id}"
+    elif gone := sorted({one.partition for one in applied} - topic.partitions.keys()):
+        found = f"{name} has {len(topic.partitions)} partitions now; partition {gone[0]} was read and is gone"
+    else:
+        return
+    raise AlarmRaised("KAFKA-002", f"{table}: its topic is another one now", found=found, todo=_ANEW)
+
+
+def refuse_end(table: TableName, topic: Topic, positions: Mapping[int, int]) -> None:
+    """Raise KAFKA-002 where a partition ends before the offset that comes next: its log was cut off."""
+    for partition, position in positions.items():
+        high = topic.partitions[partition].high
+        if position > high:
+            raise AlarmRaised(
+                "KAFKA-002",
+                f"{table}: its topic ends before what was applied",
+                found=f"{topic.name}, partition {partition}, ends at offset {high:,}, and all before "
+                f"{position:,} is applied: messages were lost at the broker, and others took their offsets",
+                todo=_ANEW,
+            )
+
+
+def refuse_lost(table: TableName, topic: Topic, positions: Mapping[int, int]) -> None:
+    """Raise KAFKA-001 where offsets that come next are not there any more."""
+    lost = [
+        OffsetRange(topic.name, topic.id, partition, position, topic.partitions[partition].low)
+        for partition, position in sorted(positions.items())
+        if position < topic.partitions[partition].low
+    ]
+    if lost:
+        more = f", and of {len(lost) - 1} more partitions" if len(lost) > 1 else ""
+        raise AlarmRaised(
+            "KAFKA-001",
+            f"{table}: messages are gone from the broker that were not applied yet",
+            found=f"{lost[0].words}{more}; the first that is there is {lost[0].end:,}",
+            todo="Nothing was applied. Retention deleted them, or somebody did. Load the table anew, as "
+            "docs/alarms.md says. If what they held does not matter: "
+            f"`lakeward ack {table} {LOST_ALARM}`; the table goes on behind them.",
+            about=[one.name for one in lost],
+        )
+
+
+def refuse_unknown_start(table: TableName, topic: Topic) -> None:
+    """Raise ConfigError where a table begins, the beginning of its topic is gone, and no setting says what then."""
+    gone = [(partition, low) for partition, (low, _) in sorted(topic.partitions.items()) if low > 0]
+    if gone:
+        partition, low = gone[0]
+        raise ConfigError(
+            f"{table}: where it begins must be said, since the beginning of its topic is gone",
+            found=f"{topic.name}, partition {partition}, begins at offset {low:,}",
+            todo='Set `start` under [source]: "earliest" (what is still there), "latest" (what comes from now on), '
+            "or a time. A topic without its beginning holds no whole table, unless it is compacted, or a snapshot "
+            "lies in it.",
+        )
+
+
+def passed(acked: Iterable[str], partition: int, topic: Topic) -> Sequence[OffsetRange]:
+    """Return the ranges of a partition that an operator let pass as lost."""
+    found = [OffsetRange.read(name) for name in acked]
+    return [one for one in found if one is not None and one.partition == partition and one.id == topic.id]

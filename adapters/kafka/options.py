@@ -1,0 +1,170 @@
+"""The settings of the source `kafka`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt, model_validator
+
+from lakeward.adapters.files.form import MessageForm
+from lakeward.adapters.kafka.ranges import NAMES
+from lakeward.plugins.options import NamedSecret
+
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def _topics(value: str | None) -> str | None:
+    """Return where the messages of a table are; raises ValueError for what cannot be a topic."""
+    if value is None:
+        return None
+    fields = sorted(re.findall(r"\{[^}]*\}", value))
+    if fields not in ([], ["{schema}", "{table}"]):
+        raise ValueError("must have {schema} and {table} in it, once each, or neither")
+    if not _TOPIC.fullmatch(value.replace("{schema}", "s").replace("{table}", "t")):
+        raise ValueError("must be the name of a topic: letters, digits, `.`, `_` and `-`")
+    return value
+
+
+def _start(value: str | None) -> str | None:
+    """Return where a table begins; raises ValueError for what is no such place."""
+    if value not in (None, "earliest", "latest"):
+        start_time(str(value))
+    return value
+
+
+def start_time(value: str) -> int:
+    """Return a time in milliseconds since 1970; raises ValueError for what is none, or has no zone."""
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise ValueError('must be "earliest", "latest" or a time, as "2026-11-21T10:00:00Z"') from error
+    if found.tzinfo is None:
+        raise ValueError('must have a zone, as "2026-11-21T10:00:00Z"')
+    return int((found - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
+
+
+class SecurityOptions(BaseModel):
+    """How the broker is reached: TLS, and who asks."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="What the broker's listener speaks (security.protocol)."
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        None, description="With SASL: how the password is proved."
+    )
+    username: str | None = Field(None, description="With SASL: who asks.")
+    password: NamedSecret | None = Field(
+        None, description='With SASL: where the password is, `{ env = "NAME" }` or `{ file = "PATH" }`.'
+    )
+    ca_file: str | None = Field(
+        None,
+        description="With TLS: the certificates that the broker's is signed by (PEM), relative to the settings "
+        "file; without it those of the machine.",
+    )
+    certificate: str | None = Field(
+        None, description="With TLS: the client's own certificate (PEM), if it needs one."
+    )
+    key: NamedSecret | None = Field(None, description="The private key of `certificate` (PEM), as a secret.")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        has_sasl = self.protocol.startswith("SASL")
+        told = (self.sasl_mechanism, self.username, self.password)
+        if has_sasl and None in told:
+            raise ValueError("a protocol with SASL takes `sasl_mechanism`, `username` and `password`")
+        if not has_sasl and told != (None, None, None):
+            raise ValueError("`sasl_mechanism`, `username` and `password` are for a protocol with SASL")
+        if not self.protocol.endswith("SSL") and (self.ca_file, self.certificate, self.key) != (None, None, None):
+            raise ValueError("`ca_file`, `certificate` and `key` are for a protocol with SSL")
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("`certificate` and `key` go together")
+        return self
+
+
+class _Messages(MessageForm):
+    """What messages are."""
+
+    format: Literal["debezium", "dms-json"] = Field(
+        "debezium", description="What messages are: those of Debezium, or of AWS DMS, as JSON."
+    )
+
+
+class KafkaTableOptions(_Messages):
+    """What is so for the messages of one table alone, where it is not as [source] says."""
+
+    topics: Annotated[str | None, AfterValidator(_topics)] = Field(None, description="The topic of this table.")
+
+
+class _Where(BaseModel):
+    """Which broker and topics are read; the table of settings begins with it."""
+
+    servers: str = Field(
+        pattern=r"^[^\s,]+:\d+(,[^\s,]+:\d+)*$",
+        description="Where the broker is, as `kafka-1:9092,kafka-2:9092` (bootstrap.servers).",
+    )
+    topics: Annotated[str, AfterValidator(_topics)] = Field(
+        description="The topic of a table, as `shop.{schema}.{table}`. Without {schema} and {table} all tables "
+        "read one topic, and each takes the messages that name it."
+    )
+    start: Annotated[str | None, AfterValidator(_start)] = Field(
+        None,
+        description='Where a table begins that has no batch yet: `"earliest"` (what is still there), `"latest"` '
+        '(what comes from now on), or a time, as `"2026-11-21T10:00:00Z"`. Without it a topic is read from its '
+        "beginning, and one whose beginning is gone stops its table.",
+    )
+    group: str | None = Field(
+        None,
+        min_length=1,
+        description="A consumer group that is told after each commit how far its topic is applied, for monitors "
+        "of lag; may have {schema} and {table}. It is never asked.",
+    )
+    security: SecurityOptions = Field(
+        default_factory=SecurityOptions, description="TLS and SASL; see `[source.security]`."
+    )
+
+
+class KafkaOptions(_Messages, _Where):
+    """Messages as JSON from topics of Kafka."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    path: str | None = Field(
+        None,
+        description="The folder in which messages lie as files until they are applied, relative to the settings "
+        "file; by default `kafka` in the folder `state`.",
+    )
+    landing: Literal["removed", "kept"] = Field(
+        "removed", description="What becomes of these files once they are applied."
+    )
+    max_messages: PositiveInt = Field(1_000_000, description="How many messages one batch takes at the most.")
+    max_bytes: ByteSize = Field(
+        ByteSize(256 * 1024 * 1024),
+        description="How many bytes of messages one batch takes at the most (at least one message), as 256MiB.",
+    )
+    max_seconds: PositiveInt = Field(
+        60, description="After so many seconds a batch takes no further messages from the broker."
+    )
+    timeout: PositiveInt = Field(30, description="Seconds without an answer after which the broker counts as away.")
+
+    def files(self, path: str) -> Mapping[str, Any]:
+        """Return the settings of the source of files that reads what lands in a folder."""
+        limits = {"max_files": 1_000_000, "max_bytes": self.max_bytes}
+        return {**_of_files(self), "path": path, "folder": self.topics, **limits}
+
+
+def of_table(own: KafkaTableOptions) -> Mapping[str, Any]:
+    """Return what a table says of itself as settings of the source of files."""
+    told = {key: value for key, value in _of_files(own).items() if key != "names"}
+    return told if own.topics is None else {**told, "folder": own.topics}
+
+
+def _of_files(said: _Messages) -> dict[str, Any]:
+    form = {key: getattr(said, key) for key in said.model_fields_set if key in MessageForm.model_fields}
+    has_format = isinstance(said, KafkaOptions) or "format" in said.model_fields_set
+    told = {"format": said.format} if has_format else {}
+    return {**form, **told, "line": "record", "names": NAMES}

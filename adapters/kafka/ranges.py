@@ -1,0 +1,89 @@
+"""Ranges of offsets: what the name of a staged file says, and how far a table is by the names of its objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+NAMES: Final = r"\+?[^+/]+\+(?P<partition>\d{1,5})\+(?P<counter>\d{1,13})-\d{1,13}\+[\w-]+\.json"
+"""The names of staged files, as a pattern for the source of files: partition and first offset give the order."""
+
+_NAME: Final = re.compile(
+    r"\+?(?P<topic>[^+/]+)\+(?P<partition>\d{1,5})\+(?P<first>\d{1,13})-(?P<last>\d{1,13})\+(?P<id>[\w-]+)\.json",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """The offsets of a partition from `start` on that lie before `end`, of a topic by its name and its id."""
+
+    topic: str
+    id: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        """The name of its file. A file whose name begins with `_` or `.` would be hidden: `+` stands before it.
+
+        >>> OffsetRange("shop.public.orders", "4fVb2", 3, 1200, 1260).name
+        'shop.public.orders+3+0000001200-0000001259+4fVb2.json'
+        """
+        mark = "+" if self.topic[0] in "._" else ""
+        return f"{mark}{self.topic}+{self.partition}+{self.start:010}-{self.end - 1:010}+{self.id}.json"
+
+    @property
+    def words(self) -> str:
+        """The range as people read it."""
+        return f"{self.topic}, partition {self.partition}, offsets {self.start:,} to {self.end - 1:,}"
+
+    @classmethod
+    def read(cls, name: str) -> OffsetRange | None:
+        """Return what a name says; None for a name of another form."""
+        found = _NAME.fullmatch(name)
+        if found is None:
+            return None
+        return cls(
+            found["topic"], found["id"], int(found["partition"]), int(found["first"]), int(found["last"]) + 1
+        )
+
+
+def read_names(names: Iterable[str]) -> list[OffsetRange]:
+    """Return the ranges that names say; names of another form are passed over."""
+    return [found for found in map(OffsetRange.read, names) if found is not None]
+
+
+def next_offsets(applied: Iterable[OffsetRange]) -> Mapping[int, int]:
+    """Return for each partition the offset behind the greatest that was applied.
+
+    >>> next_offsets(OffsetRange("t", "i", *numbers) for numbers in ((0, 0, 5), (0, 5, 9), (1, 0, 2)))
+    {0: 9, 1: 2}
+    """
+    found: dict[int, int] = {}
+    for one in applied:
+        found[one.partition] = max(one.end, found.get(one.partition, 0))
+    return found
+
+
+def follow(start: int, ranges: Collection[OffsetRange]) -> tuple[list[OffsetRange], int]:
+    """Return the ranges of one partition that follow an offset without a gap, and the offset behind them.
+
+    Of several that begin at one offset the longest is taken.
+
+    >>> a, b = OffsetRange("t", "i", 0, 5, 9), OffsetRange("t", "i", 0, 10, 12)
+    >>> follow(5, [b, a])[1]
+    9
+    """
+    by_start: dict[int, OffsetRange] = {}
+    for one in ranges:
+        if one.start not in by_start or by_start[one.start].end < one.end:
+            by_start[one.start] = one
+    found = []
+    while (then := by_start.get(start)) is not None:
+        found.append(then)
+        start = then.end
+    return found, start

@@ -1,0 +1,204 @@
+"""The source `kafka`: messages land as files of offset ranges, which the source of files reads.
+
+How far a table is, its commits say: the names of their objects are ranges of offsets. The broker and its consumer
+groups are never asked for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.files.source import FilesSource
+from lakeward.adapters.kafka.broker import Broker, Topic
+from lakeward.adapters.kafka.loss import (
+    LOST_ALARM,
+    passed,
+    refuse_end,
+    refuse_lost,
+    refuse_other_topic,
+    refuse_unknown_start,
+)
+from lakeward.adapters.kafka.options import KafkaOptions, start_time
+from lakeward.adapters.kafka.ranges import OffsetRange, follow, next_offsets, read_names
+from lakeward.adapters.kafka.staging import Staging
+from lakeward.adapters.kafka.transfer import Transfer
+from lakeward.adapters.landed.places import filled
+from lakeward.adapters.spark.local_frame import Frame
+from lakeward.core.dimension import Dimension, Lateness, TableName
+from lakeward.core.errors import LakewardError
+from lakeward.core.events import Position, Sequences
+from lakeward.core.facts import Capability
+from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take
+from lakeward.core.loads import Naming
+from lakeward.core.ports import Batch, Cells, Entry
+from lakeward.core.remaking import Remaking
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class KafkaSource:
+    """Topics of a broker. Before a batch is read, its messages lie in files whose names say which they are."""
+
+    options: KafkaOptions
+    broker: Broker
+    staging: Staging
+    files: FilesSource
+    of_tables: Mapping[TableName, FilesOptions]
+
+    @property
+    def lateness(self) -> Lateness:
+        """That of messages in files."""
+        return self.files.lateness
+
+    @property
+    def sequences(self) -> Sequences:
+        """Places in the order that a message tells."""
+        return self.files.sequences
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        """Return the files of the next batch; messages are read from the broker where none waits in a file.
+
+        Raises AlarmRaised where messages are lost, before any is read: KAFKA-001 and KAFKA-002.
+        """
+        self.files.check(dimension, past)
+        table = dimension.source
+        self.staging.folder(table)
+        name = self.topic_of(table)
+        topic, applied = self.broker.find(name), read_names(past.seen)
+        refuse_other_topic(dimension.name, name, topic, applied)
+        if topic is None:
+            return Taken()
+        waiting, positions = self._positions(dimension, past, topic, applied)
+        refuse_lost(dimension.name, topic, positions)
+        refuse_end(dimension.name, topic, positions)
+        if all(self.staging.is_empty(table, one) for one in waiting):
+            landed = self._land(table, topic, positions)
+            waiting = [*waiting, *landed] if landed else []
+        return self._taken(dimension, past, waiting)
+
+    def _positions(
+        self, dimension: Dimension, past: Past, topic: Topic, applied: Collection[OffsetRange]
+    ) -> tuple[list[OffsetRange], Mapping[int, int]]:
+        """Return the staged ranges that come next, and for each partition the offset behind them."""
+        table = dimension.source
+        known = next_offsets(applied)
+        begins = {} if applied else self._begin(dimension, topic)
+        staged = [one for one in self.staging.ranges(table) if (one.topic, one.id) == (topic.name, topic.id)]
+        waiting: list[OffsetRange] = []
+        positions = {}
+        for partition in topic.partitions:
+            own = [one for one in staged if one.partition == partition]
+            lost = passed(past.passed(LOST_ALARM), partition, topic)
+            found, position = follow(known.get(partition, begins.get(partition, 0)), [*own, *lost])
+            waiting += [one for one in found if one in own]
+            positions[partition] = position
+        return waiting, positions
+
+    def _begin(self, dimension: Dimension, topic: Topic) -> Mapping[int, int]:
+        """Return where partitions begin for a table without a batch; what lies before is written down as a range.
+
+        It has the one offset before, and no messages: so the first commit says where each partition began.
+        """
+        table, start = dimension.source, self.options.start
+        if start is None:
+            refuse_unknown_start(dimension.name, topic)
+        of = {"topic": topic.name, "id": topic.id, "start": start}
+        offsets = self.staging.starts(table, of)
+        if offsets is None or start in (None, "earliest"):
+            offsets = self._start_offsets(topic, start or "earliest")
+            self.staging.write_starts(table, of, offsets)
+        before = [
+            OffsetRange(topic.name, topic.id, partition, offset - 1, offset)
+            for partition, offset in offsets.items()
+            if offset > 0 and partition in topic.partitions
+        ]
+        self.staging.write_empty(table, before)
+        return {one.partition: one.start for one in before}
+
+    def _start_offsets(self, topic: Topic, start: str) -> Mapping[int, int]:
+        partitions = topic.partitions
+        if start in ("earliest", "latest"):
+            return {number: low if start == "earliest" else high for number, (low, high) in partitions.items()}
+        found = self.broker.offsets_at(topic.name, partitions, start_time(start))
+        return {number: found.get(number, high) for number, (_, high) in partitions.items()}
+
+    def _land(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> list[OffsetRange]:
+        """Read what comes next of each partition, up to the committed end, into files."""
+        wanted = [
+            OffsetRange(topic.name, topic.id, partition, position, topic.partitions[partition].high)
+            for partition, position in sorted(positions.items())
+            if position < topic.partitions[partition].high
+        ]
+        options = self.options
+        transfer = Transfer(options.max_messages, options.max_bytes, options.max_seconds)
+        return transfer.run(self.broker, self.staging, table, wanted)
+
+    def _taken(self, dimension: Dimension, past: Past, waiting: Sequence[OffsetRange]) -> Taken:
+        """Return the waiting files as a batch; applied ones that a crash left in the folder are removed after it.
+
+        What an earlier run saw and is not there any more was not applied: it was read again from the broker.
+        """
+        table = dimension.source
+        names = self.files.folder.places.of(table).names
+        listed, _ = self.files.folder.list(table) or ((), ())
+        chosen = {one.name for one in waiting}
+        applied = [item for item in listed if item.name not in chosen and past.has_applied(item)]
+        there = [*(item for item in listed if item.name in chosen), *applied]
+        limits = Limits(self.files.options.max_files, self.options.max_bytes)
+        naming = Naming(partition=names.partition)
+        known = replace(past, waiting={}, start=None)
+        taken = take(str(dimension.name), there, known, limits, naming, keeps=False)
+        gone = tuple(name for name in past.waiting if name not in chosen)
+        leftovers = taken.leftovers if self.options.landing == "removed" else ()
+        return replace(taken, leftovers=leftovers, overtaken=gone)
+
+    def topic_of(self, table: TableName) -> str:
+        """Return the topic of a table."""
+        return filled(self.of_tables.get(table, self.files.options).folder, table)
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        """Read the files, as the source of files does."""
+        return self.files.read(dimension, taken, epoch)
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Tell the consumer group what is applied, and remove its files, unless they are kept."""
+        table = dimension.source
+        self._tell(table, read_names(item.name for item in objects))
+        return self.staging.remove(table, objects) if self.options.landing == "removed" else ()
+
+    def _tell(self, table: TableName, applied: Sequence[OffsetRange]) -> None:
+        """Tell the group; where that fails it is said in the log, and the commit stands."""
+        if self.options.group is None or not applied:
+            return
+        try:
+            self.broker.tell(filled(self.options.group, table), self.topic_of(table), next_offsets(applied))
+        except LakewardError as error:
+            log.warning("the consumer group was not told", table=str(table), error=str(error))
+
+    # What the source of files does.
+
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
+        """Return a truncate that no message tells."""
+        return self.files.truncation(dimension, place, time)
+
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension: the columns of a table are those of its messages."""
+        return self.files.written(dimension)
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return nothing: rules stand behind a source."""
+        return self.files.remaking(dimension, may_need)
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        """Return a row in quarantine as it was written, column by column."""
+        return self.files.cells(dimension, entry)
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
+        """Return mended rows as events."""
+        return self.files.mend(dimension, entries)

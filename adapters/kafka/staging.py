@@ -1,0 +1,141 @@
+"""The folder in which messages lie as files from when they are read until they are applied."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from lakeward.adapters.kafka.broker import Record
+from lakeward.adapters.kafka.lines import to_line
+from lakeward.adapters.kafka.ranges import OffsetRange, read_names
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import SourceError
+from lakeward.core.ledger import SourceObject
+
+_STARTS: Final = "_starts.json"
+"""Where a table begins that has no batch yet; the source of files passes over what begins with `_`."""
+
+
+class Written(NamedTuple):
+    """A file that was written: its range, and how many messages and bytes it has."""
+
+    range: OffsetRange
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Files of JSON lines, one for a range of offsets, in a folder for each table of the source.
+
+    A file is written whole under a hidden name and renamed then: one that has its name is whole. The same messages
+    make the same file, with the same time: that of its last message.
+    """
+
+    root: Path
+
+    def folder(self, table: TableName) -> Path:
+        """Return the folder of a table, which is there then; raises SourceError where it cannot be made."""
+        found = self.root / table.schema / table.table
+        try:
+            found.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _not_written(table, error) from error
+        return found
+
+    def ranges(self, table: TableName) -> list[OffsetRange]:
+        """Return the ranges of the files that are there."""
+        return read_names(file.name for file in self.folder(table).iterdir())
+
+    def write(
+        self, table: TableName, of: OffsetRange, records: Iterator[Record], is_full: Callable[[int, int], bool]
+    ) -> Written | None:
+        """Write the messages of a range, and return what the file has; None where there are no messages.
+
+        `is_full` is asked after each message, by the number of messages and of bytes; once it is, the range ends
+        behind that message.
+        """
+        first = next(records, None)
+        if first is None:
+            return None
+        count, size, last, reached = 0, 0, first, of.end
+        part = self.folder(table) / f".{of.partition}.part"
+        try:
+            with part.open("wb") as file:
+                for record in chain([first], records):
+                    size += file.write(to_line(of.topic, of.partition, record))
+                    count, last = count + 1, record
+                    if is_full(count, size):
+                        reached = record.offset + 1
+                        break
+                file.flush()
+                os.fsync(file.fileno())
+            found = OffsetRange(of.topic, of.id, of.partition, of.start, reached)
+            self._name(part, table, found, last.timestamp or 0)
+        except OSError as error:
+            raise _not_written(table, error) from error
+        return Written(found, count, size)
+
+    def write_empty(self, table: TableName, ranges: Sequence[OffsetRange]) -> None:
+        """Write files without messages, behind which the table begins; others of the kind are removed."""
+        folder = self.folder(table)
+        try:
+            for one in self.ranges(table):
+                if one not in ranges and self.is_empty(table, one):
+                    (folder / one.name).unlink()
+            for one in ranges:
+                part = folder / f".{one.partition}.part"
+                part.write_bytes(b"")
+                self._name(part, table, one, 0)
+        except OSError as error:
+            raise _not_written(table, error) from error
+
+    def is_empty(self, table: TableName, of: OffsetRange) -> bool:
+        """Whether a file has no messages."""
+        return (self.folder(table) / of.name).stat().st_size == 0
+
+    def _name(self, part: Path, table: TableName, found: OffsetRange, millis: int) -> None:
+        os.utime(part, ns=(millis * 1_000_000, millis * 1_000_000))
+        part.rename(self.folder(table) / found.name)
+
+    def remove(self, table: TableName, objects: Iterable[SourceObject]) -> list[str]:
+        """Remove the files of applied objects, and return the names of those that are not there now."""
+        folder, removed = self.folder(table), []
+        for item in objects:
+            if OffsetRange.read(item.name) is not None:
+                with suppress(OSError):  # it is applied; the next run tries again
+                    (folder / item.name).unlink(missing_ok=True)
+                    removed.append(item.name)
+        return removed
+
+    def starts(self, table: TableName, of: Mapping[str, Any]) -> Mapping[int, int] | None:
+        """Return where the partitions of a table begin, as it was written down for the same topic and settings."""
+        try:
+            found = json.loads((self.folder(table) / _STARTS).read_text("utf-8"))
+            return {int(p): o for p, o in found["offsets"].items()} if found["of"] == of else None
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def write_starts(self, table: TableName, of: Mapping[str, Any], offsets: Mapping[int, int]) -> None:
+        """Write down where the partitions of a table begin."""
+        file, part = self.folder(table) / _STARTS, self.folder(table) / f".{_STARTS}.part"
+        try:
+            part.write_text(json.dumps({"of": of, "offsets": offsets}), "utf-8")
+            part.replace(file)
+        except OSError as error:
+            raise _not_written(table, error) from error
+
+
+def _not_written(table: TableName, error: OSError) -> SourceError:
+    return SourceError(
+        f"{table}: messages cannot be written into the staging folder",
+        found=str(error),
+        todo="Nothing of this batch was applied. Make room, or grant permission to write there, or name another "
+        "folder with `path` under [source].",
+    )

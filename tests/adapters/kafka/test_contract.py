@@ -1,0 +1,105 @@
+"""The source `kafka`, held to the laws of the kit: an object is a range of offsets, its place the partition."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import landed_feeds
+import pytest
+from fake_broker import FakeBroker
+from kafka_feeds import no_spark
+
+from lakeward.adapters import kafka
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import SKIPPED
+from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.memory import Reason, Reject
+from lakeward.plugins import Runtime
+from lakeward.plugins.testing import Feed, Item, other_rows, read_rows, restarts, sources
+from lakeward.plugins.testing.contract import port_contract
+from lakeward.plugins.testing.feeds import COLUMNS, EPOCH
+
+_OF_OTHERS: Final = (
+    sources.an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it,
+    sources.an_object_that_changed_after_it_was_applied_stops_the_table,
+    sources.an_object_that_comes_late_is_taken_and_said_to_be_late,
+    sources.a_truncation_is_one_truncate_at_its_place,
+    other_rows.an_object_of_other_tables_alone_is_not_passed_over_in_silence,
+)
+"""Laws that say nothing of a log, whose messages do not change, and of which none comes late in its partition; and
+two that Spark is needed for, of what the source of files does alone."""
+
+LAWS: Final = [
+    law
+    for law in sources.LAWS
+    if law not in _OF_OTHERS
+    and law.__module__ in {part.__name__ for part in (sources, read_rows, restarts, other_rows)}
+]
+
+
+NO_OTHERS: Final[Mapping[str, int]] = {}
+
+
+def message(item: Item, table: str = "orders") -> bytes:
+    image, place = landed_feeds.own(item), item.position.sequence
+    source = {"schema": "shop", "table": table, "ts_us": item.time, "lsn": place}
+    source["sequence"] = json.dumps([str(place)])
+    operation = {"I": "c", "U": "u", "D": "d"}[landed_feeds.letter(item)]
+    images = {"before": image, "after": None} if operation == "d" else {"before": None, "after": image}
+    return json.dumps({"op": operation, "source": source, **images}).encode()
+
+
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    broker = FakeBroker()
+    monkeypatch.setattr(kafka, "connect", lambda *_: broker)
+    runtime = Runtime(no_spark, tmp_path, state=tmp_path / "state", now=lambda: landed_feeds.NOW)
+    options = {"servers": "h:9092", "topics": "{schema}.{table}", "formats": {}}
+
+    def put(dimension: Dimension, place: int, items: Sequence[Item], others: Mapping[str, int] = NO_OTHERS) -> None:
+        topic = str(dimension.name)
+        if topic not in broker.made:
+            broker.create(topic, 100)
+        for item in items:
+            broker.send(topic, message(item, dimension.name.table), partition=place)
+        for name, number in others.items():
+            for item in feed.items(9, number):
+                broker.send(topic, message(item, name.partition(".")[2]), partition=place)
+
+    feed = Feed(
+        open=lambda: kafka.build(options, runtime),
+        put=put,
+        rows=_items,
+        texts=lambda frame: {_place(row): row[names.TEXT] for row in _rows(frame)},
+        has_log=True,
+        put_mixed=put,
+    )
+    return feed
+
+
+def _rows(frame: Any) -> list[dict[str, Any]]:
+    assert isinstance(frame, LocalFrame)
+    return list(frame.rows.to_pylist())
+
+
+def _items(frame: Any) -> Iterable[Item]:
+    for row in _rows(frame):
+        if row[names.REASON] == SKIPPED:
+            continue
+        if row[names.REASON] is not None:
+            yield Reject(_place(row), Reason(row[names.REASON]), time=row[names.TIME])
+            continue
+        cells = {name: row[name] for name in COLUMNS.names}
+        operation, key = Operation(row[names.OPERATION]), () if row["id"] is None else (row["id"],)
+        yield ChangeEvent(operation=operation, position=_place(row), key=key, cells=cells, time=row[names.TIME])
+
+
+def _place(row: Mapping[str, Any]) -> Position:
+    return Position(EPOCH, int(row[names.SEQUENCE]), row[names.OBJECT], row[names.ROW])
+
+
+TestKafka = port_contract("The laws of a source of messages.", make, LAWS)

@@ -1,0 +1,143 @@
+"""A table fed from a broker in memory: sources are opened as new processes open them, commits are a list."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any, NoReturn
+
+from fake_broker import FakeBroker
+
+from lakeward.adapters import kafka
+from lakeward.adapters.kafka.source import KafkaSource
+from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.core.dimension import Dimension
+from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.plugins import Runtime
+from lakeward.plugins.testing.feeds import DIMENSION
+
+TOPIC = "shop.shop.orders"
+
+
+def message(number: int, lsn: int | None = None, table: str = "orders") -> bytes:
+    """Return a message of Debezium that inserts a row."""
+    place = number if lsn is None else lsn
+    source = {"schema": "shop", "table": table, "ts_us": 1_700_000_000_000_000 + place, "lsn": place}
+    source["sequence"] = json.dumps([str(place), str(place)])
+    return json.dumps({"op": "c", "before": None, "after": {"id": number, "a": "x"}, "source": source}).encode()
+
+
+def no_spark() -> NoReturn:
+    raise AssertionError("a small batch needs no Spark")
+
+
+@dataclass
+class BrokerFeed:
+    """A topic, and the table that is made of it. `change` makes another source of the one that is opened."""
+
+    folder: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+    change: Callable[[KafkaSource], Any] = lambda source: source
+    broker: FakeBroker = field(default_factory=FakeBroker)
+    objects: list[SourceObject] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
+    rejects: list[str] = field(default_factory=list)
+    acked: dict[str, frozenset[str]] = field(default_factory=dict)
+    sent: int = 0
+
+    def open(self) -> Any:
+        """Open the source as a new process does."""
+        runtime = Runtime(no_spark, self.folder, state=self.folder / "state")
+        options = {"servers": "h:9092", "topics": "shop.{schema}.{table}", "formats": {}, **self.options}
+        return self.change(replace(kafka.build(options, runtime), broker=self.broker))
+
+    @property
+    def staged(self) -> Path:
+        return self.folder / "state" / "kafka"
+
+    def send(self, partition: int = 0, topic: str = TOPIC) -> int:
+        """Send a message with a new number as its key."""
+        self.sent += 1
+        self.broker.send(topic, message(self.sent), partition=partition)
+        return self.sent
+
+    def take(self, source: Any = None, **past: Any) -> Taken:
+        """Take the next batch, as the commits say how far the table is."""
+        source = self.open() if source is None else source
+        taken: Taken = source.take(dimension_of(source), self.past(**past))
+        return taken
+
+    def past(self, **more: Any) -> Past:
+        seen = {item.name: item for item in self.objects}
+        return Past(**{"seen": seen, "acked": self.acked, "begins": not self.objects, **more})
+
+    def step(self, *, crashes: bool = False) -> bool:
+        """Take, read and commit a batch, and do what follows a commit, unless it crashes before it."""
+        source = self.open()
+        taken = self.take(source)
+        if not taken.objects:
+            return False
+        batch = source.read(dimension_of(source), taken, 1)
+        if crashes:
+            return True
+        assert isinstance(batch.frame, LocalFrame)
+        for row in batch.frame.rows.to_pylist():
+            if row["_lakeward_reason"] is None:
+                self.ids.append(row["id"])
+            elif row["_lakeward_reason"] != "skipped":
+                self.rejects.append(row["_lakeward_text"])
+        objects = [found.object for found in batch.facts.objects]
+        self.objects += objects
+        source.archive(dimension_of(source), objects)
+        return True
+
+    def apply(self) -> list[int]:
+        """Apply all that waits, and return the keys of all rows so far, in the order of their batches."""
+        for _ in range(100):
+            if not self.step():
+                return self.ids
+        raise AssertionError("there is no end of it")
+
+    def lose_staging(self) -> None:
+        shutil.rmtree(self.staged, ignore_errors=True)
+
+
+def dimension_of(source: Any) -> Dimension:
+    return replace(DIMENSION, lateness=source.lateness, sequences=source.sequences)
+
+
+def feed(folder: Path, partitions: int = 1, **options: Any) -> BrokerFeed:
+    made = BrokerFeed(folder, options)
+    if partitions:
+        made.broker.create(TOPIC, partitions)
+    return made
+
+
+def check_history(own: BrokerFeed, random: Random) -> None:
+    """Check that each committed message is applied once, in the order of its partition, whatever happens."""
+    own.options = {**own.options, "max_messages": random.choice([1, 3, 100])}
+    own.broker.create(TOPIC, random.randint(1, 3))
+    partitions: dict[int, list[int]] = {}
+    for _ in range(30):
+        number = random.randrange(len(own.broker.made[TOPIC][1]))
+        match random.choice(["send", "send", "send", "abort", "partition", "step", "crash", "lost"]):
+            case "send":
+                partitions.setdefault(number, []).append(own.send(number))
+            case "abort":
+                own.broker.abort(TOPIC, number, random.randint(1, 5))
+            case "partition" if len(own.broker.made[TOPIC][1]) < 4:
+                own.broker.add_partition(TOPIC)
+            case "step":
+                own.step(crashes=random.random() < 0.3)
+            case "lost":
+                own.lose_staging()
+            case _:
+                own.step(crashes=True)
+    own.apply()
+    for sent in partitions.values():
+        assert [one for one in own.ids if one in sent] == sent
+    assert len(own.ids) == sum(map(len, partitions.values()))
