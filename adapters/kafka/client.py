@@ -94,13 +94,17 @@ class KafkaBroker:
         with closing(consumer):
             consumer.assign([TopicPartition(topic, partition, start)])
             while True:
-                messages = self._asked(lambda: consumer.consume(_AT_ONCE, self.options.timeout))
-                if not messages:
-                    raise self._away(None)
-                for message in messages:
+                for message in self._asked(lambda: self._next(consumer)):
                     if self._is_behind(message, topic, partition, end):
                         return
                     yield _record(message)
+
+    def _next(self, consumer: Consumer) -> list[Message]:
+        """Wait for a message, and return it with those that have come already."""
+        first = consumer.poll(self.options.timeout)
+        if first is None:
+            raise self._away(None)
+        return [first, *consumer.consume(_AT_ONCE, 0)]
 
     def _is_behind(self, message: Message, topic: str, partition: int, end: int) -> bool:
         """Return whether a message, or the end of the partition, lies behind the range."""
@@ -173,6 +177,7 @@ class KafkaBroker:
 
     def _in_words(self, error: KafkaException) -> LakewardError:
         said: KafkaError = error.args[0]
+        self._admin.poll(0)  # what it was told in the background comes now
         if said.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return _NoTopic("there is no such topic")
         refusal = next((one for one in [said, *self._said] if one.code() in _REFUSED), None)

@@ -1,0 +1,136 @@
+"""The client, against a broker that runs: what of a topic it tells, and what it says where it gets no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brokers import PASSWORD, RunningBroker
+from servers import free_port
+
+from lakeward.adapters.kafka.broker import Broker, Offsets, Record
+from lakeward.adapters.kafka.options import KafkaOptions
+from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
+from lakeward.core.secrets import Secret, SecretName
+
+
+def client(servers: str, secret: str = PASSWORD, **options: Any) -> Broker:
+    from lakeward.adapters.kafka.client import KafkaBroker  # noqa: PLC0415  # line 3.5 has no client
+
+    def read(name: SecretName) -> Secret:
+        assert str(name) == "env:WORD"
+        return Secret(secret.encode())
+
+    settings = KafkaOptions.model_validate({"servers": servers, "topics": "{schema}.{table}", **options})
+    return KafkaBroker(settings, Path(), read)
+
+
+def values(broker: Broker, topic: str, start: int = 0, end: int | None = None) -> list[tuple[int, bytes | None]]:
+    found = broker.find(topic)
+    assert found is not None
+    read = broker.read(topic, 0, start, found.partitions[0].high if end is None else end)
+    return [(one.offset, one.value) for one in read]
+
+
+def test_a_topic_is_told_with_its_offsets(kafka_broker: RunningBroker) -> None:
+    broker = client(kafka_broker.servers)
+    kafka_broker.create("told", partitions=2)
+    kafka_broker.send("told", b"a", b"b", partition=1)
+    found = broker.find("told")
+    assert found is not None
+    assert (found.name, dict(found.partitions)) == ("told", {0: Offsets(0, 0), 1: Offsets(0, 2)})
+    assert len(found.id) == 22
+    assert "told" in broker.topics()
+    assert broker.find("never.made") is None
+    kafka_broker.create("told", partitions=1)
+    anew = broker.find("told")
+    assert anew is not None
+    assert (anew.id == found.id, dict(anew.partitions)) == (False, {0: Offsets(0, 0)})
+
+
+def test_messages_come_as_they_were_sent(kafka_broker: RunningBroker) -> None:
+    kafka_broker.create("sent")
+    headers = [("h", b"1"), ("h", None), ("i", b"\xff")]
+    kafka_broker.send("sent", b"v\xff", key=b"k", headers=headers, timestamp=1_700_000_000_000)
+    kafka_broker.send("sent", None, key=b"k", timestamp=1_700_000_001_000)
+    kafka_broker.send("sent", b"", timestamp=1_700_000_002_000)
+    broker = client(kafka_broker.servers)
+    assert list(broker.read("sent", 0, 0, 3)) == [
+        Record(0, 1_700_000_000_000, b"k", b"v\xff", (("h", b"1"), ("h", None), ("i", b"\xff"))),
+        Record(1, 1_700_000_001_000, b"k", None),
+        Record(2, 1_700_000_002_000, None, b""),
+    ]
+    assert values(broker, "sent", 1, 2) == [(1, None)]
+    assert broker.offsets_at("sent", [0], 1_700_000_000_500) == {0: 1}
+    assert broker.offsets_at("sent", [0], 1_800_000_000_000) == {}
+
+
+def test_what_no_transaction_committed_is_not_read(kafka_broker: RunningBroker) -> None:
+    kafka_broker.create("transactions")
+    broker = client(kafka_broker.servers)
+    producer = kafka_broker.producer(**{"transactional.id": "one"})
+    producer.init_transactions(20)
+    for value, is_committed in ((b"a", True), (b"b", False), (b"c", True), (b"d", False)):
+        producer.begin_transaction()
+        producer.produce("transactions", value)
+        producer.flush(10)
+        (producer.commit_transaction if is_committed else producer.abort_transaction)(10)
+    found = broker.find("transactions")
+    assert found is not None
+    assert found.partitions[0] == Offsets(0, 8)  # each transaction ends with a marker
+    assert values(broker, "transactions") == [(0, b"a"), (4, b"c")]
+    assert values(broker, "transactions", 6) == []
+    producer.begin_transaction()
+    producer.produce("transactions", b"e")
+    producer.flush(10)
+    found = broker.find("transactions")
+    assert found is not None
+    assert found.partitions[0].high == 8, "a transaction that goes on counts"
+    producer.abort_transaction(10)
+
+
+def test_an_offset_that_is_gone_is_never_passed_over(kafka_broker: RunningBroker) -> None:
+    kafka_broker.create("gone")
+    kafka_broker.send("gone", *[b"x"] * 10)
+    kafka_broker.delete_before("gone", 6)
+    broker = client(kafka_broker.servers)
+    found = broker.find("gone")
+    assert found is not None
+    assert found.partitions[0] == Offsets(6, 10)
+    with pytest.raises(SourceError, match="deleted while they were read"):
+        list(broker.read("gone", 0, 2, 10))
+    with pytest.raises(SourceError):
+        list(broker.read("gone", 0, 12, 14))
+
+
+def test_a_group_is_told(kafka_broker: RunningBroker) -> None:
+    kafka_broker.create("group", partitions=2)
+    client(kafka_broker.servers).tell("monitors", "group", {0: 5, 1: 7})
+    assert kafka_broker.told("monitors", "group") == {0: 5, 1: 7}
+
+
+def test_a_broker_that_is_away_is_tried_again_later() -> None:
+    broker = client(f"127.0.0.1:{free_port()}", timeout=1)
+    with pytest.raises(StoreUnreachable, match="does not answer") as raised:
+        broker.find("any")
+    assert raised.value.retryable
+
+
+SASL: Mapping[str, Any] = {
+    "protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "username": "reader",
+    "password": "env:WORD",
+}
+
+
+def test_a_password_is_proved_and_never_shown(kafka_broker: RunningBroker) -> None:
+    kafka_broker.create("guarded")
+    kafka_broker.send("guarded", b"x")
+    assert values(client(kafka_broker.guarded, security=SASL), "guarded") == [(0, b"x")]
+    wrong = client(kafka_broker.guarded, "another word", security=SASL, timeout=3)
+    with pytest.raises(ConfigError, match="refuses access") as raised:
+        wrong.find("guarded")
+    assert "another word" not in str(raised.value) + repr(wrong)
