@@ -33,8 +33,8 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{gu
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
 sasl.enabled.mechanisms=PLAIN
-listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
-  user_reader="kafka secret word";
+listener.name.sasl_plaintext.plain.sasl.jaas.config=\\
+  org.apache.kafka.common.security.plain.PlainLoginModule required user_reader="kafka secret word";
 log.dirs={data}
 auto.create.topics.enable=false
 offsets.topic.num.partitions=1
@@ -54,7 +54,7 @@ broker.heartbeat.interval.ms=300
 broker.session.timeout.ms=1500
 """
 
-PASSWORD = "kafka secret word"
+PASSWORD = "kafka secret word"  # noqa: S105  # of a broker that lives for a test
 
 
 @dataclass
