@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from lakeward.adapters.files.values import Number, of_number, text_in
+from lakeward.adapters.messages.decoded import LONG_DOUBLE, TINY
 from lakeward.adapters.messages.message import CONSTANT, END, ESCAPED, HALF, HALF_WORDS
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
@@ -32,6 +33,7 @@ _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)')
 _SHORTEST_SCHEMA: Final = 200
 _SCHEMA: Final = re.compile(r'"schema"\s*:\s*(?=\{")')
 _NO_NUMBER: Final = re.compile(CONSTANT)
+_ROUNDED: Final = re.compile(f"{LONG_DOUBLE}|{TINY}")
 _CONSTANTS: Final = ("NaN", "Infinity", "-Infinity")
 
 
@@ -147,6 +149,12 @@ def _fraction(text: str) -> Number:
             return Double(text)
     plain = text.rstrip("0").rstrip(".")
     return Number("0" if plain == "-0" else plain)
+
+
+def refuse_rounded(value: Any) -> None:
+    """Raise SparkNeeded for a number that is another one once it is a double: Spark tells what becomes of it."""
+    if value.__class__ is Double and _ROUNDED.search(value):
+        raise SparkNeeded("a number has more digits than a double")
 
 
 def _refuse(word: str) -> None:

@@ -15,7 +15,7 @@ from math import isfinite
 from struct import pack, unpack
 from typing import Any, Final, TypeAlias
 
-from lakeward.adapters.files.documents import Double, text_of
+from lakeward.adapters.files.documents import Double, refuse_rounded, text_of
 from lakeward.adapters.files.local_nested import is_plain, nested_reader
 from lakeward.adapters.files.local_texts import plain_text, refuse_control
 from lakeward.adapters.files.local_times import date_reader, moment_reader
@@ -82,6 +82,7 @@ def reader_of(type_: Type, written: Writing) -> Read:
 
 def _whole_reader(lowest: int, highest: int) -> Read:
     def read(value: Any) -> int | None:
+        refuse_rounded(value)
         found = value if value.__class__ is int else _whole(plain_text(value))
         return found if found is not None and lowest <= found <= highest else None
 
@@ -101,6 +102,7 @@ def _decimal_reader(type_: Type) -> Read:
     places, unit, most = type_.scale, Decimal((0, (1,), -type_.scale)), 10 ** (type_.precision - type_.scale)
 
     def read(value: Any) -> Decimal | None:
+        refuse_rounded(value)
         text = text_of(value) or ""
         found = _DECIMAL.fullmatch(text)
         if found is None:

@@ -97,7 +97,7 @@ def exact_text_in(value: object) -> str | None:
 
 
 def number_text_in(value: object) -> str | None:
-    """Return the text of a value for a decimal or a double: a number that is another one then stands as it was."""
+    """Return the text of a value for a float: a number that is another one then stands as it was."""
     found = text_in(value)
     if not isinstance(value, Number) or found is None or not _is_rounded(value):
         return found

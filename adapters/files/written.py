@@ -200,11 +200,13 @@ def _text_of(value: object, column: Column, wire: Wire) -> str | None:
     match column.type.name:
         case "string" if wire is Wire.PLAIN:
             text = exact_text_in(value)
-        case "decimal" | "float" | "double":
+        case "int" | "bigint" | "decimal":
+            text = exact_text_in(value)
+        case "float" | "double":
             text = number_text_in(value)
         case _:
             text = text_in(value)
-    is_digits = text is not None and isinstance(value, Number) and "." not in text
+    is_digits = text is not None and isinstance(value, Number) and text.removeprefix("-").isdecimal()
     is_base64 = wire is Wire.UNSCALED and column.type.name == "decimal"
     return f"{text}.0" if is_digits and is_base64 else text
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.messages.message import BODY, KEY, is_number, is_rounded
-from lakeward.adapters.messages.wire import NO_DIGITS, Wire, Writing, value_of
+from lakeward.adapters.messages.message import BODY, DOUBLE, KEY, is_number, is_rounded
+from lakeward.adapters.messages.wire import Wire, Writing, value_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit
 from lakeward.adapters.spark.events import LOG
@@ -32,7 +32,7 @@ from lakeward.adapters.spark.rows import (
     Telling,
     before_column,
 )
-from lakeward.core.schema import Column
+from lakeward.core.schema import Column, Type
 
 NULL = "string(NULL)"
 PLAIN = Writing()
@@ -171,8 +171,8 @@ def _misfits(
         cell = cells[column.name]
         is_plain = column.type.name == "string" and written.get(column.name, PLAIN).wire is Wire.PLAIN
         wrong = _rounded(cell, column, texts) if is_plain else misfit(cell, column)
-        if column.type.name in ("decimal", "float", "double"):
-            wrong = f"coalesce({wrong}, {_altered(cell, column, texts)})"
+        if (altered := _altered(cell, column, texts)) is not None:
+            wrong = f"coalesce({wrong}, {altered})"
         (of_key if column.name in key else others).append(wrong)
     for index, column in enumerate(telling.before_columns):
         wrong = misfit(was[column.name], column, before_column(index))
@@ -186,28 +186,42 @@ def _rounded(cell: str, column: Column, texts: Sequence[str]) -> str:
     return f"CASE WHEN {is_rounded(cell, texts)} THEN concat('\"', {cell}, {words}) END"
 
 
-def _altered(cell: str, column: Column, texts: Sequence[str]) -> str:
+def _altered(cell: str, column: Column, texts: Sequence[str]) -> str | None:
     """Return in words that a number is another one than its line has, as SQL, NULL where it is not."""
+    is_altered = _is_altered(cell, column.type, texts)
     words = text(f'" is not the number that its line has (column {column.name})')
-    return f"CASE WHEN {_is_altered(cell, column.type.name, texts)} THEN concat('\"', {cell}, {words}) END"
+    return None if is_altered is None else f"CASE WHEN {is_altered} THEN concat('\"', {cell}, {words}) END"
 
 
-def _is_altered(cell: str, type_: str, texts: Sequence[str]) -> str:
-    """Return whether a cell is another number than its line has, for a column of a type of numbers, as SQL.
+def _is_altered(cell: str, type_: Type, texts: Sequence[str]) -> str | None:
+    """Return whether a cell is another number than its line has, as SQL; None for a type that has no numbers.
 
-    For a decimal so is a double that may be rounded, which has more than 15 digits; for the others one that is
-    infinite, or 0 where its line has digits.
+    For a float it is one that is infinite, or 0 where its line has digits; for a decimal or a whole number, each
+    that may be rounded. Of a nested column a part may be, where it has a double, and its line such a number.
     """
-    if type_ == "decimal":
-        digits = f"length(regexp_replace({cell}, {text(NO_DIGITS)}, ''))"
-        return f"CASE WHEN {digits} > 15 THEN {is_rounded(cell, texts)} ELSE false END"
-    has_tiny = " OR ".join(f"coalesce({of} RLIKE {text(_TINY)}, false)" for of in texts)
-    is_bound = f"{cell} IN ('Infinity', '-Infinity') OR ({cell} IN ('0.0', '-0.0') AND ({has_tiny}))"
-    return f"CASE WHEN {is_bound} THEN {is_rounded(cell, texts)} ELSE false END"
+    if type_.name in ("float", "double"):
+        has_tiny = " OR ".join(f"coalesce({of} RLIKE {text(TINY)}, false)" for of in texts)
+        is_bound = f"{cell} IN ('Infinity', '-Infinity') OR ({cell} IN ('0.0', '-0.0') AND ({has_tiny}))"
+        return f"CASE WHEN {is_bound} THEN {is_rounded(cell, texts)} ELSE false END"
+    if not _has_exact_numbers(type_):
+        return None
+    form, found = (_DOUBLE_WITHIN, "true") if type_.is_nested else (DOUBLE, is_rounded(cell, texts))
+    is_there = " OR ".join(f"coalesce({of} RLIKE {text(f'{LONG_DOUBLE}|{TINY}')}, false)" for of in texts)
+    return f"CASE WHEN {cell} RLIKE {text(form)} AND ({is_there}) THEN {found} ELSE false END"
 
 
-_TINY: Final = "[1-9][0-9.]*[eE]-[0-9]{3}|[.]0{300}"
+def _has_exact_numbers(type_: Type) -> bool:
+    return type_.name in ("int", "bigint", "decimal") or any(_has_exact_numbers(part.type) for part in type_.parts)
+
+
+TINY: Final = "[1-9][0-9.]*[eE]-[0-9]{3}|[.]0{300}"
 """Whether a text has a number that is so close to 0 that a double may be 0."""
+
+LONG_DOUBLE: Final = "([0-9][.]?){16}[0-9.]*[eE]|([0-9][.]?){39}"
+"""Whether a text has a number that a parser of JSON makes a double of, and that has more digits than one keeps."""
+
+_DOUBLE_WITHIN: Final = "[0-9]E-?[0-9]|[0-9][.]0[^0-9]"
+"""Whether the text of an object or a list has a double, as Spark writes it, of few digits."""
 
 
 def _is_base64(column: Column, written: Mapping[str, Writing]) -> bool:

@@ -188,7 +188,7 @@ def placeholders(word: str) -> tuple[str, ...]:
 
     In a list of UUIDs stands that of the word, by Java's `UUID.nameUUIDFromBytes`. A list of numbers or dates has
     one element for each byte of the word: a number, or a decimal as the connector's modes `string` and `precise`
-    write it.
+    write it. For a `geometry`, a `geography` and a `point` the connector has places of its own, whatever the word.
 
     >>> placeholders("no")[:3]
     ('no', 'bm8=', '6e6f')
@@ -201,4 +201,12 @@ def placeholders(word: str) -> tuple[str, ...]:
     decimals = ([str(number) for number in numbers], unscaled, [{"scale": 0, "value": it} for it in unscaled])
     lists = [*([element] for element in (word, *encoded, as_uuid)), numbers, *decimals]
     nested = [json.dumps(it, ensure_ascii=False, separators=(",", ":")) for it in (*lists, {word: word})]
-    return tuple(dict.fromkeys((word, *encoded, *nested)))
+    return tuple(dict.fromkeys((word, *encoded, *nested, *_PLACES)))
+
+
+_PLACES: Final = (
+    '{"srid":4326,"wkb":"AQEAACDmEAAAAAAA/IPXl8EAAAD8g9eXwQ=="}',  # a geometry: POINT(-99999999 -99999999)
+    '{"srid":4326,"wkb":"AQEAACDmEAAADCHn/f9/ZkAYQs77/39WQA=="}',  # a geography: POINT(179.999999 89.999999)
+    '{"srid":null,"wkb":"AQEAAAAAAAD8g9eXwQAAAPyD15fB","x":-9.9999999E7,"y":-9.9999999E7}',
+)
+"""What the connector for PostgreSQL sends for a place that was not logged (its `UnchangedToastedPlaceholder`)."""

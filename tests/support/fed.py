@@ -73,9 +73,10 @@ def fed(
     lateness: Lateness = ORDERED,
     patterns: Mapping[str, str] | None = None,
     match: Match = Match.KEY,
+    small_batch: int = 0,
     **options: Any,
 ) -> Read:
-    """Read all files of a table, batch by batch."""
+    """Read all files of a table, batch by batch: by Spark, unless they are a `small_batch`."""
     name = TableName(*table.split("."))
     shared = {"folder": ""} if options.get("format") in MESSAGES else {}
     said = FilesOptions.model_validate({"path": str(folder), **shared, **options})
@@ -83,7 +84,8 @@ def fed(
     dimension = Dimension(
         name=name, schema=schema, key=tuple(key), match=match, lateness=lateness, sequences=Sequences.PLACES
     )
-    source = FilesSource(said, Folder(folder, Places(said.place())), lambda: spark, {name: patterns or {}})
+    place = Folder(folder, Places(said.place()))
+    source = FilesSource(said, place, lambda: spark, {name: patterns or {}}, small_batch=small_batch)
     seen: dict[str, Any] = {}
     rows: list[Row] = []
     found: dict[str, Column] = {}

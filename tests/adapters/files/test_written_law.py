@@ -311,10 +311,23 @@ ALTERED: Final = {
     "decimal(38,18)": {
         "1.2345678901234567891e1": True,
         "0.1234567890123456789012345678901234567890123": True,
+        "0.99999999999999999e0": True,
+        "4.99999999999999999999999999999999999999999999": True,
+        "1e-400": True,
+        LONG_FRACTION: True,
         "1.25e1": False,
         "2.342361e+06": False,
-        LONG_FRACTION: False,
         "0.123456789012345678": False,
+    },
+    "int": {
+        "0.99999999999999999e0": True,
+        "1.00000000000000001e2": True,
+        "5.00000000000000000000000000000000000000001": True,
+        "-1e-324": True,
+        "0." + "0" * 400 + "1": True,
+        "0e-400": False,
+        "1.23456700000000e7": False,
+        "12": False,
     },
 }
 """Values of JSON by the type of their column, and whether a parser that makes doubles has another number there."""
