@@ -19,7 +19,10 @@ class Offsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it is now, with the offsets of its partitions; one that is made anew has another `id`."""
+    """A topic as it is now, with the offsets of its partitions; one that is made anew has another `id`.
+
+    An id has letters, digits, `-` and `_` alone.
+    """
 
     name: str
     id: str

@@ -209,9 +209,9 @@ def _only(futures: Mapping[Any, Any]) -> Any:
 
 
 def _id_of(told: Any) -> str:
-    """Return the id of a topic; a broker that has none tells nothing, or zeros."""
+    """Return the id of a topic, as it may stand in the name of a file; one without it tells nothing, or zeros."""
     text = str(told) if told is not None else ""
-    return text if text.strip("A=") else NO_ID
+    return text.replace("+", "-").replace("/", "_") if text.strip("A=") else NO_ID
 
 
 def _record(message: Message) -> Record:

@@ -10,6 +10,9 @@ from typing import Final
 NAMES: Final = r"\+?[^+/]+\+(?P<partition>\d{1,5})\+(?P<counter>\d{1,13})-\d{1,13}\+[\w-]+\.json"
 """The names of staged files, as a pattern for the source of files: partition and first offset give the order."""
 
+_OFFSETS: Final = 10**13
+_PARTITIONS: Final = 10**5
+
 _NAME: Final = re.compile(
     r"\+?(?P<topic>[^+/]+)\+(?P<partition>\d{1,5})\+(?P<first>\d{1,13})-(?P<last>\d{1,13})\+(?P<id>[\w-]+)\.json",
     re.ASCII,
@@ -25,6 +28,12 @@ class OffsetRange:
     partition: int
     start: int
     end: int
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be read from the name again: its file would never be taken."""
+        is_kept = self.start < self.end <= _OFFSETS and self.partition < _PARTITIONS
+        if not is_kept or re.fullmatch(r"[\w-]+", self.id, re.ASCII) is None:
+            raise ValueError(f"no range of offsets: {self!r}")
 
     @property
     def name(self) -> str:

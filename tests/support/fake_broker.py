@@ -33,7 +33,7 @@ class FakeBroker:
 
     def create(self, topic: str, partitions: int = 1) -> None:
         """Make a topic, or make it anew."""
-        self.made[topic] = (f"id{next(_IDS)}", {number: FakePartition() for number in range(partitions)})
+        self.made[topic] = (f"-id_{next(_IDS)}", {number: FakePartition() for number in range(partitions)})
 
     def add_partition(self, topic: str) -> None:
         partitions = self.made[topic][1]

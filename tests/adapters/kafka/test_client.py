@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,13 +42,28 @@ def test_a_topic_is_told_with_its_offsets(kafka_broker: RunningBroker) -> None:
     found = broker.find("told")
     assert found is not None
     assert (found.name, dict(found.partitions)) == ("told", {0: Offsets(0, 0), 1: Offsets(0, 2)})
-    assert len(found.id) == 22
+    assert re.fullmatch(r"[\w-]{22}", found.id)
     assert "told" in broker.topics()
     assert broker.find("never.made") is None
     kafka_broker.create("told", partitions=1)
     anew = broker.find("told")
     assert anew is not None
     assert (anew.id == found.id, dict(anew.partitions)) == (False, {0: Offsets(0, 0)})
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ("S+5oknnHTFS3Szv2hj/adw", "S-5oknnHTFS3Szv2hj_adw"),
+        ("AAAAAAAAAAAAAAAAAAAAAA", "none"),
+        (None, "none"),
+    ],
+)
+def test_the_id_of_a_topic_may_stand_in_a_name(told: str | None, found: str) -> None:
+    pytest.importorskip("confluent_kafka")
+    from lakeward.adapters.kafka.client import _id_of  # noqa: PLC0415
+
+    assert _id_of(told) == found
 
 
 def test_messages_come_as_they_were_sent(kafka_broker: RunningBroker) -> None:
