@@ -18,6 +18,7 @@ from lakeward.core.errors import ConfigError, EngineLost
 from lakeward.core.job import Beside, Job
 from lakeward.core.joined.keeping import JoinJob, Joins
 from lakeward.core.ports import (
+    Backlog,
     Landing,
     Lease,
     Ledger,
@@ -113,6 +114,12 @@ def make_landing(registry: Registry, configured: Configured, runtime: Runtime) -
     """Build what looks at the tables of the source, or return None for a source that has nothing of the kind."""
     options = _source_options(configured)
     return _build(registry.landings, options, runtime) if options["kind"] in [*registry.landings] else None
+
+
+def make_backlog(registry: Registry, configured: Configured, runtime: Runtime) -> Backlog | None:
+    """Build what says how much waits at the source, or return None for a source that has nothing of the kind."""
+    options = _source_options(configured)
+    return _build(registry.backlogs, options, runtime) if options["kind"] in [*registry.backlogs] else None
 
 
 def make_strays(registry: Registry, configured: Configured, runtime: Runtime) -> Strays | None:
@@ -263,6 +270,7 @@ class Container(containers.DeclarativeContainer):
     runtime = providers.Singleton(make_runtime, registry, configured, spark)
     source = providers.Singleton(make_source, registry, configured, runtime)
     landing = providers.Singleton(make_landing, registry, configured, runtime)
+    backlog = providers.Singleton(make_backlog, registry, configured, runtime)
     strays = providers.Singleton(make_strays, registry, configured, runtime)
     target = providers.Singleton(make_target, registry, configured, runtime)
     queue = providers.Singleton(make_queue, registry, configured, runtime)

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, PluginError
 from lakeward.core.ports import (
+    Backlog,
     Landing,
     Lease,
     Ledger,
@@ -170,6 +171,7 @@ class Registry:
     def __init__(self) -> None:
         self.sources: Shelf[Source[Any]] = Shelf("source", Source)
         self.landings: Shelf[Landing] = Shelf("landing", Landing)
+        self.backlogs: Shelf[Backlog] = Shelf("backlog", Backlog)
         self.strays: Shelf[Strays] = Shelf("quarantine of a pipeline", Strays)
         self.formats: Shelf[Target[Any]] = Shelf("table format", Target)
         self.queues: Shelf[Queue] = Shelf("queue", Queue)
@@ -182,4 +184,5 @@ class Registry:
 
     def __iter__(self) -> Iterator[Shelf[Any]]:
         every = (self.sources, self.landings, self.formats, self.queues, self.ledgers, self.leases)
-        return iter((*every, self.catalogues, self.scouts, self.statistics, self.secrets, self.strays))
+        others = (self.catalogues, self.scouts, self.statistics, self.secrets, self.strays, self.backlogs)
+        return iter((*every, *others))

@@ -107,9 +107,14 @@ def test_a_shop_comes_exact_through_a_broker(
     assert kafka_broker.told("lakeward.customer", "exact.shop.customer") == {}
     shop.transaction(("customer", 7, "behind"), ("orders", 1, None))
 
-    found = project.run()["shop.customer"]["counts"]
+    ran = project.run()
+    assert {name: one["counts"]["read"] > 0 for name, one in ran.items()} == dict.fromkeys(ran, True), ran
+    found = ran["shop.customer"]["counts"]
     assert (found["skipped"], found["quarantined"]) == (2, 0)  # tombstones
     assert shop.equals(project)
+    for table in project.call("status", "--json").document["tables"]:
+        assert table["messages_waiting"] == 0
+    assert kafka_broker.told("lakeward.orders", "exact.shop.orders").keys() == {0, 1}
     assert not list((project.folder / "landing").rglob("exact*.json"))
 
     # What is no JSON waits for a person; what comes behind it goes on.

@@ -10,7 +10,7 @@ from lakeward.adapters.files.variants import check_format
 from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SetupError
-from lakeward.core.ports import Landing, Source
+from lakeward.core.ports import Backlog, Landing, Source
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -36,10 +36,23 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
 
 def build_landing(options: Options, runtime: Runtime) -> Landing:
     """Look at the topics of the broker, without Spark."""
+    landing: Landing = _landing(options, runtime)[0]
+    return landing
+
+
+def build_backlog(options: Options, runtime: Runtime) -> Backlog:
+    """Look at what waits in these topics."""
+    from lakeward.adapters.kafka.backlog import KafkaBacklog  # noqa: PLC0415
+
+    return KafkaBacklog(*_landing(options, runtime))
+
+
+def _landing(options: Options, runtime: Runtime) -> tuple[Any, str | None]:
+    """Return what looks at topics, and where tables begin."""
     from lakeward.adapters.kafka.landing import KafkaLanding  # noqa: PLC0415
 
     settings, files, tables, _ = _opened(options, runtime)
-    return KafkaLanding(files, connect(settings, runtime), tables)
+    return KafkaLanding(files, connect(settings, runtime), tables), settings.start
 
 
 def connect(settings: Any, runtime: Runtime) -> Any:
@@ -99,3 +112,4 @@ def register(registry: Registry) -> None:
     """Register the source `kafka`."""
     registry.sources.add("kafka", build)
     registry.landings.add("kafka", build_landing)
+    registry.backlogs.add("kafka", build_backlog)

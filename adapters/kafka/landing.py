@@ -33,10 +33,13 @@ class KafkaLanding:
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what to know of a table whatever its next batch is."""
-        options = self.of_tables.get(table, self.options)
-        topic = filled(options.folder, table)
+        options, topic = self.of_tables.get(table, self.options), self.topic_of(table)
         found = [] if topic in self._topics else [self._no_topic(topic)]
         return [*found, *options.message_cautions()]
+
+    def topic_of(self, table: TableName) -> str:
+        """Return the topic of a table."""
+        return filled(self.of_tables.get(table, self.options).folder, table)
 
     def _no_topic(self, topic: str) -> str:
         return " ".join(filter(None, (f"It has no topic yet ({topic}).", nearest(topic, self._topics))))

@@ -118,7 +118,7 @@ class KafkaSource:
             for partition, offset in offsets.items()
             if offset > 0 and partition in topic.partitions
         ]
-        self.staging.write_empty(table, before)
+        self.staging.begin(table, topic.id, before)
         return {one.partition: one.start for one in before}
 
     def _start_offsets(self, topic: Topic, start: str) -> Mapping[int, int]:

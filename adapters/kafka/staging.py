@@ -82,12 +82,15 @@ class Staging:
             raise _not_written(table, error) from error
         return Written(found, count, size)
 
-    def write_empty(self, table: TableName, ranges: Sequence[OffsetRange]) -> None:
-        """Write files without messages, behind which the table begins; others of the kind are removed."""
+    def begin(self, table: TableName, id_: str, ranges: Sequence[OffsetRange]) -> None:
+        """Write files without messages, behind which the table begins; others of the kind are removed.
+
+        So are files of a topic with another id than `id_`, which was there before.
+        """
         folder = self.folder(table)
         try:
             for one in self.ranges(table):
-                if one not in ranges and self.is_empty(table, one):
+                if one.id != id_ or (one not in ranges and self.is_empty(table, one)):
                     (folder / one.name).unlink()
             for one in ranges:
                 part = folder / f".{one.partition}.part"

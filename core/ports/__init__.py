@@ -7,6 +7,7 @@ from lakeward.core.ports.quarantine import Cells, Entry, Mended, Quarantine, Wri
 from lakeward.core.ports.reading import Reading, Sample, Selection, Verification
 from lakeward.core.ports.running import Lease, Ledger, Notice, Queue, Secrets, Term
 from lakeward.core.ports.sources import (
+    Backlog,
     Landing,
     Scout,
     Source,
@@ -34,6 +35,7 @@ from lakeward.core.ports.upkeep import (
 __all__ = [
     "Ack",
     "Adoption",
+    "Backlog",
     "Batch",
     "Care",
     "Cared",

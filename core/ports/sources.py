@@ -83,6 +83,17 @@ class Landing(Protocol):
         ...
 
 
+class Backlog(Protocol):
+    """How much waits at a source whose objects are made of a log, without reading it, and without an engine."""
+
+    def waiting(self, table: TableName, applied: Collection[str]) -> int | None:
+        """Return how many messages wait for a table that applied the objects of these names.
+
+        None where that cannot be told. Raises StoreUnreachable where the source does not answer.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Stray:
     """A row that does not say of which table it is: from where, why not, its text, and known since when."""

@@ -13,6 +13,7 @@ from lakeward.core.alarms import Alarm, alarms
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.failures import Failure
+from lakeward.core.ledger import ObjectState
 from lakeward.core.loads import Awaited
 from lakeward.core.other_tables import words_of
 from lakeward.core.ports import Standing
@@ -35,7 +36,8 @@ from lakeward.entrypoints.settings import Configured
 HELP = """Show how far each table is: position, lag, rows, held keys, last commit.
 
 Read from the tables themselves, without Spark; the alarms and errors are those of the last
-run. The lag is how old the newest change was when it was committed. With --schema: how the columns
+run. The lag is how old the newest change was when it was committed. Of a broker, `waiting` is how many
+messages lie behind what was applied. With --schema: how the columns
 changed, when, and with which file.
 
 Example: [bold]lakeward status --json[/]
@@ -49,7 +51,8 @@ Changes = Annotated[bool, typer.Option("--schema", help="Show how the columns ch
 class _Found:
     """What stands of one table, by its last commit, and by the last run's ledger.
 
-    It `has_failed` where the last run ended with an error, or with an alarm that stopped it.
+    It `has_failed` where the last run ended with an error, or with an alarm that stopped it. So many messages are
+    `waiting` at its source (None: nobody can tell).
     """
 
     name: TableName
@@ -58,6 +61,7 @@ class _Found:
     awaited: Awaited | None
     failure: Failure | None
     has_failed: bool
+    waiting: int | None = None
 
     @property
     def has_held(self) -> bool:
@@ -85,6 +89,7 @@ def status(
         wanted = chosen(configured, tables or ())
         there = look(container, wanted.tables)
         found, failed = _read(container, configured, wanted.tables)
+        has_backlog = container.backlog() is not None
         joined = joined_view.stands(container, configured, wanted.joined)
     failed += [(one.name, one.error) for one in joined if one.error is not None]
     there = there.with_cautions(_words_of_others(found, configured))
@@ -98,7 +103,7 @@ def status(
         also = {"joined": [joined_view.status_document(one) for one in joined], **documents.findings(there)}
         documents.emit("status", {"tables": listed, **also, "exit_code": code})
         return code
-    _show(found, configured.settings.target["kind"])
+    _show(found, configured.settings.target["kind"], has_backlog=has_backlog)
     if joined:
         view.console().print(joined_view.status(joined))
     for one in found:
@@ -158,8 +163,22 @@ def _read(
             continue
         raised = _alarms_of(str(name), standing.progress, now, account.acked)
         every, has_failed = (*account.alarms, *raised), account.failure is not None or bool(account.alarms)
-        found.append(_Found(name, standing, every, account.awaited, account.failure, has_failed))
+        waiting = _waiting(container, configured.read[name], str(name))
+        found.append(_Found(name, standing, every, account.awaited, account.failure, has_failed, waiting))
     return found, failed
+
+
+def _waiting(container: Any, table: TableName, name: str) -> int | None:
+    """Return how many messages wait for a table, by the objects that the ledger knows as applied."""
+    backlog = container.backlog()
+    if backlog is None:
+        return None
+    applied = container.ledger().objects(name, ObjectState.APPLIED, ObjectState.ARCHIVED)
+    try:
+        found: int | None = backlog.waiting(table, [record.object.name for record in applied])
+    except LakewardError:  # the next run says why
+        return None
+    return found
 
 
 def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> int:
@@ -191,14 +210,18 @@ def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> 
     return 0
 
 
-def _show(found: Iterable[_Found], kind: str) -> None:
-    right = ("lag", "rows", "held", "batch")
-    table = view.grid("table", "format", "position", "lag", "rows", "held", "batch", "last commit", "", right=right)
+def _show(found: Iterable[_Found], kind: str, *, has_backlog: bool) -> None:
+    right = ("waiting", "lag", "rows", "held", "batch")
+    more = ("waiting",) if has_backlog else ()
+    named = ("table", "format", "position", *more, "lag", "rows", "held", "batch", "last commit", "")
+    table = view.grid(*named, right=right)
     for one in found:
+        waiting = ("–" if one.waiting is None else f"{one.waiting:,}",) if has_backlog else ()
         name, standing, progress = one.name, one.standing, one.standing.progress
         failed = "[red]failed[/]" if one.has_failed else ""
         if not progress.batch:
-            table.add_row(escaped(str(name)), kind, "nothing applied yet", "–", "–", "–", "–", "–", failed)
+            dashes = ["–"] * 5
+            table.add_row(escaped(str(name)), kind, "nothing applied yet", *waiting, *dashes, failed)
             continue
         time = progress.time
         position = escaped(progress.object or "–") if time is None else view.local_time(time)
@@ -208,6 +231,7 @@ def _show(found: Iterable[_Found], kind: str) -> None:
             escaped(str(name)),
             kind,
             position,
+            *waiting,
             lag,
             f"{progress.rows:,}",
             f"{progress.held:,}",
@@ -239,6 +263,7 @@ def _document(found: _Found) -> dict[str, Any]:
         **documents.progress(progress),
         "committed": documents.time(standing.committed),
         "lag_seconds": lag,
+        "messages_waiting": found.waiting,
         "alarms": [documents.alarm(alarm) for alarm in found.alarms],
         "awaited": documents.awaited(found.awaited),
         "last_error": documents.failure(found.failure),

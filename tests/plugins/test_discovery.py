@@ -47,6 +47,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["file", "memory"],
         ["env", "file"],
         ["dms"],
+        ["kafka"],
     ]
     assert {shelf.origin(name) for shelf in registry for name in shelf} == set(BUILTIN)
 

@@ -90,6 +90,7 @@ class BrokerFeed:
                 self.ids.append(row["id"])
             elif row["_lakeward_reason"] != "skipped":
                 self.rejects.append(row["_lakeward_text"])
+        assert len({*self.ids}) == len(self.ids), "a message was applied twice"
         objects = [found.object for found in batch.facts.objects]
         self.objects += objects
         source.archive(dimension_of(source), objects)
