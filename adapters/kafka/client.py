@@ -51,6 +51,7 @@ _READER: Final = {
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
+    "fetch.wait.max.ms": 50,  # the end of a partition is told after so long
     "queued.max.messages.kbytes": 16 * 1024,
 }
 
@@ -98,6 +99,8 @@ class KafkaBroker:
                     if self._is_behind(message, topic, partition, end):
                         return
                     yield _record(message)
+                    if message.offset() == end - 1:  # else the end would be waited for
+                        return
 
     def _next(self, consumer: Consumer) -> list[Message]:
         """Wait for a message, and return it with those that have come already."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any, Final
+from json.encoder import encode_basestring
+from typing import Final
 
 from lakeward.adapters.kafka.broker import Record
 
@@ -18,16 +17,17 @@ def to_line(topic: str, partition: int, record: Record) -> bytes:
     >>> to_line("t", 0, Record(7, 1700000000000, None, b'{"a": 1.50}'))[-60:]
     b'0000000000,"key":null,"value":"{\\"a\\": 1.50}","headers":[]}\n'
     """
-    said: Mapping[str, Any] = {
-        "topic": topic,
-        "partition": partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": to_text(record.key),
-        "value": to_text(record.value),
-        "headers": [[name, to_text(value)] for name, value in record.headers],
-    }
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    timestamp = "null" if record.timestamp is None else record.timestamp
+    headers = ",".join(f"[{encode_basestring(name)},{_quoted(value)}]" for name, value in record.headers)
+    place = f'"topic":"{topic}","partition":{partition},"offset":{record.offset},"timestamp":{timestamp}'
+    key, value = _quoted(record.key), _quoted(record.value)
+    return f'{{{place},"key":{key},"value":{value},"headers":[{headers}]}}\n'.encode()
+
+
+def _quoted(data: bytes | None) -> str:
+    """Return bytes as a text of JSON."""
+    text = to_text(data)
+    return "null" if text is None else encode_basestring(text)
 
 
 def to_text(data: bytes | None) -> str | None:

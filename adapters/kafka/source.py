@@ -7,7 +7,7 @@ groups are never asked for that.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import structlog
 from pyspark.sql import DataFrame
@@ -50,6 +50,8 @@ class KafkaSource:
     staging: Staging
     files: FilesSource
     of_tables: Mapping[TableName, FilesOptions]
+    beginning: set[TableName] = field(default_factory=set)
+    """Tables that had no batch when files were last taken for them."""
 
     @property
     def lateness(self) -> Lateness:
@@ -74,6 +76,7 @@ class KafkaSource:
         refuse_other_topic(dimension.name, name, topic, applied)
         if topic is None:
             return Taken()
+        self._note(dimension, begins=not applied)
         waiting, positions = self._positions(dimension, past, topic, applied)
         refuse_lost(dimension.name, topic, positions)
         refuse_end(dimension.name, topic, positions)
@@ -81,6 +84,9 @@ class KafkaSource:
             landed = self._land(table, topic, positions)
             waiting = [*waiting, *landed] if landed else []
         return self._taken(dimension, past, waiting)
+
+    def _note(self, dimension: Dimension, *, begins: bool) -> None:
+        (self.beginning.add if begins else self.beginning.discard)(dimension.name)
 
     def _positions(
         self, dimension: Dimension, past: Past, topic: Topic, applied: Collection[OffsetRange]
@@ -163,8 +169,27 @@ class KafkaSource:
         return filled(self.of_tables.get(table, self.files.options).folder, table)
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        """Read the files, as the source of files does."""
-        return self.files.read(dimension, taken, epoch)
+        """Read the files, as the source of files does.
+
+        Where a table is not there yet, and no message tells its columns, further ones are read with them.
+        """
+        batch = self.files.read(dimension, taken, epoch)
+        while not batch.facts.objects and dimension.name in self.beginning and (more := self._more(dimension)):
+            batch.close()
+            taken = replace(taken, objects=(*taken.objects, *more))
+            batch = self.files.read(dimension, taken, epoch)
+        return batch
+
+    def _more(self, dimension: Dimension) -> Sequence[SourceObject]:
+        """Return further files of a table without a batch, behind those that are there."""
+        table = dimension.source
+        topic = self.broker.find(self.topic_of(table))
+        if topic is None:
+            return ()
+        _, positions = self._positions(dimension, Past(), topic, ())
+        chosen = {one.name for one in self._land(table, topic, positions)}
+        listed, _ = self.files.folder.list(table) or ((), ())
+        return [item for item in listed if item.name in chosen]
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Tell the consumer group what is applied, and remove its files, unless they are kept."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +19,9 @@ from lakeward.adapters.kafka.ranges import OffsetRange, read_names
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger import SourceObject
+
+_LEFT: Final = 3600.0
+"""Seconds after which nobody writes a file any more that has a hidden name."""
 
 _STARTS: Final = "_starts.json"
 """Where a table begins that has no batch yet; the source of files passes over what begins with `_`."""
@@ -34,8 +39,8 @@ class Written(NamedTuple):
 class Staging:
     """Files of JSON lines, one for a range of offsets, in a folder for each table of the source.
 
-    A file is written whole under a hidden name and renamed then: one that has its name is whole. The same messages
-    make the same file, with the same time: that of its last message.
+    A file is written whole under a hidden name, which no other process has, and renamed then: one that has its name
+    is whole. The same messages make the same file, with the same time: that of its last message.
     """
 
     root: Path
@@ -65,7 +70,7 @@ class Staging:
         if first is None:
             return None
         count, size, last, reached = 0, 0, first, of.end
-        part = self.folder(table) / f".{of.partition}.part"
+        part = self._part(table, of)
         try:
             with part.open("wb") as file:
                 for record in chain([first], records):
@@ -93,7 +98,7 @@ class Staging:
                 if one.id != id_ or (one not in ranges and self.is_empty(table, one)):
                     (folder / one.name).unlink()
             for one in ranges:
-                part = folder / f".{one.partition}.part"
+                part = self._part(table, one)
                 part.write_bytes(b"")
                 self._name(part, table, one, 0)
         except OSError as error:
@@ -103,19 +108,31 @@ class Staging:
         """Whether a file has no messages."""
         return (self.folder(table) / of.name).stat().st_size == 0
 
+    def _part(self, table: TableName, of: OffsetRange) -> Path:
+        """Return the hidden name of a file that is to be written; those that ended processes left are removed."""
+        folder, now = self.folder(table), time.time()
+        for file in folder.glob(".*.part"):
+            with suppress(OSError):
+                if now - file.stat().st_mtime > _LEFT:
+                    file.unlink()
+        return folder / f".{of.partition}-{os.getpid()}-{threading.get_ident()}.part"
+
     def _name(self, part: Path, table: TableName, found: OffsetRange, millis: int) -> None:
         os.utime(part, ns=(millis * 1_000_000, millis * 1_000_000))
         part.rename(self.folder(table) / found.name)
 
     def remove(self, table: TableName, objects: Iterable[SourceObject]) -> list[str]:
-        """Remove the files of applied objects, and return the names of those that are not there now."""
-        folder, removed = self.folder(table), []
-        for item in objects:
-            if OffsetRange.read(item.name) is not None:
-                with suppress(OSError):  # it is applied; the next run tries again
-                    (folder / item.name).unlink(missing_ok=True)
-                    removed.append(item.name)
-        return removed
+        """Remove the files of applied objects, and return the names of those that are not there now.
+
+        So go files of other ranges that begin before the end of these, as a `plan` beside a run may leave them.
+        """
+        folder, applied = self.folder(table), read_names(item.name for item in objects)
+        ends = {(one.topic, one.id, one.partition): one.end for one in sorted(applied)}
+        passed = [one for one in self.ranges(table) if one.start < ends.get((one.topic, one.id, one.partition), 0)]
+        for one in passed:
+            with suppress(OSError):  # it is applied; the next run tries again
+                (folder / one.name).unlink(missing_ok=True)
+        return [one.name for one in applied if not (folder / one.name).exists()]
 
     def starts(self, table: TableName, of: Mapping[str, Any]) -> Mapping[int, int] | None:
         """Return where the partitions of a table begin, as it was written down for the same topic and settings."""

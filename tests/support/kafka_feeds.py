@@ -48,10 +48,11 @@ class BrokerFeed:
     rejects: list[str] = field(default_factory=list)
     acked: dict[str, frozenset[str]] = field(default_factory=dict)
     sent: int = 0
+    spark: Callable[[], Any] = no_spark
 
     def open(self) -> Any:
         """Open the source as a new process does."""
-        runtime = Runtime(no_spark, self.folder, state=self.folder / "state")
+        runtime = Runtime(self.spark, self.folder, state=self.folder / "state")
         options = {"servers": "h:9092", "topics": "shop.{schema}.{table}", "formats": {}, **self.options}
         return self.change(replace(kafka.build(options, runtime), broker=self.broker))
 
@@ -84,6 +85,8 @@ class BrokerFeed:
         batch = source.read(dimension_of(source), taken, 1)
         if crashes:
             return True
+        if not batch.facts.objects:
+            return False
         assert isinstance(batch.frame, LocalFrame)
         for row in batch.frame.rows.to_pylist():
             if row["_lakeward_reason"] is None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -154,6 +155,42 @@ def test_tombstones_are_skipped(tmp_path: Path) -> None:
     own.broker.send(TOPIC, None, key=b'{"id":1}')
     assert own.apply() == [1]
     assert own.rejects == []
+
+
+def test_files_that_a_plan_beside_a_run_left_go_with_what_was_applied(tmp_path: Path) -> None:
+    own = feed(tmp_path, partitions=2)
+    own.send()
+    own.take()  # by a plan, which ends
+    (own.staged / "shop" / "orders" / names(own.staged)[0]).rename(tmp_path / names(own.staged)[0])
+    own.send()
+    own.send(1)
+    source = own.open()
+    own.take(source)
+    for left in tmp_path.glob("*.json"):
+        left.rename(own.staged / "shop" / "orders" / left.name)
+    assert len(names(own.staged)) == 3
+    assert own.apply() == [1, 2, 3]
+    assert names(own.staged) == []
+
+
+def test_a_table_whose_columns_no_message_tells_yet_reads_on(tmp_path: Path) -> None:
+    """One batch has messages of other tables alone, which tell no columns: the next ones are read with it."""
+    own = feed(tmp_path, partitions=0, topics="shop.events", types="schema", max_messages=2)
+    own.spark = lambda: SimpleNamespace(range=lambda _: SimpleNamespace(toDF=str))  # for a frame without rows
+    own.broker.create("shop.events")
+    for number in range(5):
+        own.broker.send("shop.events", with_schema(message(number, table="lines")))
+    assert not own.step()
+    own.broker.send("shop.events", with_schema(message(9)))
+    own.broker.send("shop.events", None, key=b"{}")
+    assert own.apply() == [9]
+
+
+def with_schema(value: bytes) -> bytes:
+    columns = [{"field": "id", "type": "int64"}, {"field": "a", "type": "string", "optional": True}]
+    image = {"type": "struct", "optional": True, "fields": columns}
+    images = [{"field": "before", **image}, {"field": "after", **image}]
+    return json.dumps({"schema": {"type": "struct", "fields": images}, "payload": json.loads(value)}).encode()
 
 
 # Where a table begins.
