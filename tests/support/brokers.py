@@ -1,7 +1,7 @@
 """A broker of Kafka that tests start for themselves (KRaft, one process), and end again.
 
-Its jars are locked beside this module. Where they cannot be fetched, or there is no Java, the test is skipped;
-`LAKEWARD_SERVERS=required`, which the gate sets, makes that a failure.
+Its jars are locked beside this module; `make servers` fetches them. Where they cannot be fetched, or there is no
+Java, the test is skipped; `LAKEWARD_SERVERS=required`, which the gate sets, makes that a failure.
 """
 
 from __future__ import annotations
@@ -120,10 +120,15 @@ class RunningBroker:
         return {one.partition: one.offset for one in found.result(10).topic_partitions if one.topic == topic}
 
 
-def _jars() -> list[Path]:
+def fetch_jars() -> list[Path]:
+    """Return the jars of the broker, fetching those that the cache has not."""
     listed = tomllib.loads(Path(__file__).with_name("broker-jars.toml").read_text("utf-8"))["jar"]
+    return [fetch(Jar(**one)) for one in listed]
+
+
+def _jars() -> list[Path]:
     try:
-        return [fetch(Jar(**one)) for one in listed]
+        return fetch_jars()
     except SetupError as error:
         if os.environ.get("LAKEWARD_SERVERS") == "required":
             pytest.fail(str(error))
@@ -162,3 +167,7 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBr
     """Start one broker for all tests."""
     with kafka(tmp_path_factory.mktemp("kafka")) as made:
         yield made
+
+
+if __name__ == "__main__":
+    fetch_jars()  # `make servers` does it

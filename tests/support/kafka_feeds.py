@@ -15,7 +15,7 @@ from fake_broker import FakeBroker
 from lakeward.adapters import kafka
 from lakeward.adapters.kafka.source import KafkaSource
 from lakeward.adapters.spark.local_frame import LocalFrame
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing.feeds import DIMENSION
@@ -49,6 +49,10 @@ class BrokerFeed:
     acked: dict[str, frozenset[str]] = field(default_factory=dict)
     sent: int = 0
     spark: Callable[[], Any] = no_spark
+    name: TableName | None = None
+    """What the table is called, where the source calls it otherwise."""
+    beside: BrokerFeed | None = None
+    """Another table of the same topic: files go once it has applied them, too."""
 
     def open(self) -> Any:
         """Open the source as a new process does."""
@@ -69,8 +73,12 @@ class BrokerFeed:
     def take(self, source: Any = None, **past: Any) -> Taken:
         """Take the next batch, as the commits say how far the table is."""
         source = self.open() if source is None else source
-        taken: Taken = source.take(dimension_of(source), self.past(**past))
+        taken: Taken = source.take(self.dimension(source), self.past(**past))
         return taken
+
+    def dimension(self, source: Any) -> Dimension:
+        found = dimension_of(source)
+        return found if self.name is None else replace(found, name=self.name, reads=found.name)
 
     def past(self, **more: Any) -> Past:
         seen = {item.name: item for item in self.objects}
@@ -82,7 +90,7 @@ class BrokerFeed:
         taken = self.take(source)
         if not taken.objects:
             return False
-        batch = source.read(dimension_of(source), taken, 1)
+        batch = source.read(self.dimension(source), taken, 1)
         if crashes:
             return True
         if not batch.facts.objects:
@@ -96,7 +104,8 @@ class BrokerFeed:
         assert len({*self.ids}) == len(self.ids), "a message was applied twice"
         objects = [found.object for found in batch.facts.objects]
         self.objects += objects
-        source.archive(dimension_of(source), objects)
+        known = objects if self.beside is None else self.beside.objects
+        source.archive(self.dimension(source), [item for item in objects if item in known])
         return True
 
     def apply(self) -> list[int]:

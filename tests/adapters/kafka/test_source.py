@@ -14,6 +14,7 @@ from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed, check_history, dimension_of, feed, message
 
 from lakeward.adapters import kafka
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, StoreUnreachable
 from lakeward.core.ledger import Past
 from lakeward.core.loads import Load
@@ -342,6 +343,32 @@ def test_a_table_may_have_a_topic_of_its_own_name(tmp_path: Path) -> None:
     own.broker.create("odd")
     own.send(topic="odd")
     assert own.apply() == [1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_tables_of_one_topic_share_files_whatever_their_pace(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    own = feed(tmp_path, partitions=2, max_messages=3)
+    other = feed(tmp_path, partitions=0, max_messages=5)
+    own.broker, own.beside, other.beside = other.broker, other, own
+    own.broker.create(TOPIC, 2)
+    other.name = TableName("shop", "orders_history")
+    for _ in range(40):
+        match random.choice(["send", "send", "own", "other", "crash"]):
+            case "send":
+                own.send(random.randrange(2))
+            case "own":
+                own.step()
+            case "other":
+                other.step()
+            case _:
+                random.choice([own, other]).step(crashes=True)
+    assert sorted(own.apply()) == sorted(other.apply()) == list(range(1, own.sent + 1))
+    own.send()
+    own.send(1)
+    own.apply()
+    other.apply()
+    assert names(own.staged) == []
 
 
 def test_the_group_is_told_after_the_commit_and_never_asked(tmp_path: Path) -> None:
