@@ -256,7 +256,9 @@ def make_catalogue(registry: Registry, configured: Configured, runtime: Runtime)
     settings = configured.settings.catalogue
     if settings is None:
         raise ConfigError("there is no [catalogue]")
-    return _build(registry.catalogues, {**(settings.model_extra or {}), "kind": settings.kind}, runtime)
+    source = configured.settings.source
+    own = {"source": source} if source["kind"] == settings.kind else {}
+    return _build(registry.catalogues, {**(settings.model_extra or {}), "kind": settings.kind, **own}, runtime)
 
 
 class Container(containers.DeclarativeContainer):

@@ -16,8 +16,9 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
+from lakeward.adapters.catalogue.connection import DriverOptions
 from lakeward.adapters.catalogue.files import FileOptions
-from lakeward.adapters.catalogue.jdbc import DriverOptions, JdbcOptions
+from lakeward.adapters.catalogue.jdbc import JdbcOptions
 from lakeward.adapters.delta.options import DeltaOptions
 from lakeward.adapters.delta.options import TableOptions as DeltaTableOptions
 from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
@@ -28,6 +29,7 @@ from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.hudi.options import HudiOptions
 from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
+from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.kafka.options import KafkaOptions, SecurityOptions
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.histories import HistorySettings
@@ -105,10 +107,16 @@ With `kind = "kafka"` these are the keys of `[source]`: messages as JSON from to
 `pip install 'lakeward[kafka]'`. [Kafka](kafka.md) has examples.
 """
 
+_JDBC: Final = """\
+With `kind = "jdbc"` these are the keys of `[source]`: tables of a live database. [Databases](jdbc.md) has examples.
+A driver has `coordinates` and `sha256`.
+"""
+
 _OWN_OF_FILES: Final = """\
 Of the source `files` these are all keys of [its own](#source-files) but `path`, `landing`, `archive`, `max_files`
 and `max_bytes`; `folder` is where the files of this table lie. Of the source `kafka` they are `topics`, `format`
-and [the keys of messages](#source-kafka) from `source_zone` to `before_image_prefix`.
+and [the keys of messages](#source-kafka) from `source_zone` to `before_image_prefix`, and of the source `jdbc`
+`cursor`, `overlap`, `every` and `partitions`, of [its own](#source-jdbc).
 """
 
 _LEDGER: Final = """\
@@ -208,6 +216,9 @@ def _parts() -> Iterator[str]:
     yield _KAFKA
     yield from _table(KafkaOptions)
     yield from _section("[source.security]", SecurityOptions)
+    yield "## Source `jdbc`\n"
+    yield _JDBC
+    yield from _table(JdbcSourceOptions)
     yield from _section("[target]", IcebergOptions, {"kind": _KIND.format(shelf="table format", kind="iceberg")})
     yield _ICEBERG
     yield "## Target `delta`\n"

@@ -32,6 +32,7 @@ BUILTIN: Final = (
     "lakeward.adapters.delta",
     "lakeward.adapters.hudi",
     "lakeward.adapters.catalogue",
+    "lakeward.adapters.jdbc",
     "lakeward.adapters.secrets",
     "lakeward.adapters.dynamodb",
 )

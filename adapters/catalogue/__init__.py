@@ -19,9 +19,14 @@ def build_file(options: Options, runtime: Runtime) -> SourceCatalogue:
 def build_jdbc(options: Options, runtime: Runtime) -> SourceCatalogue:
     """Make the catalogue `jdbc` from the table [catalogue]; the database is not asked yet."""
     check_spark()
-    from lakeward.adapters.catalogue.jdbc import JdbcCatalogue, JdbcOptions  # noqa: PLC0415  # py4j, for who uses it
+    from lakeward.adapters.catalogue.connection import ConnectionOptions  # noqa: PLC0415  # py4j, for who uses it
+    from lakeward.adapters.catalogue.jdbc import JdbcCatalogue, JdbcOptions  # noqa: PLC0415
 
-    return JdbcCatalogue(validated(JdbcOptions, options, str(runtime.file), within="catalogue"), runtime.secret)
+    said = {name: value for name, value in options.items() if name != "source"}
+    if "url" not in said:  # then it is that of the source `jdbc`
+        of_source = options.get("source", {})
+        said = {**{name: of_source[name] for name in ConnectionOptions.model_fields if name in of_source}, **said}
+    return JdbcCatalogue(validated(JdbcOptions, said, str(runtime.file), within="catalogue"), runtime.secret)
 
 
 @hookimpl

@@ -3,101 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Final
-from urllib.parse import unquote
+from typing import Any, Final
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt
+from py4j.protocol import Py4JError
 
-from lakeward.adapters.catalogue.files import Database, chosen
+from lakeward.adapters.catalogue.connection import (
+    ConnectionOptions,
+    bare_url,
+    connected,
+    driver_jars,
+    driver_message,
+)
+from lakeward.adapters.catalogue.files import chosen
 from lakeward.adapters.catalogue.java import jvm
 from lakeward.adapters.catalogue.types import DATABASES, Written, decimal, our_type, written
-from lakeward.adapters.spark.jars import Jar, fetch, locked
+from lakeward.adapters.spark.jars import fetch
 from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import CatalogueUnreachable, ConfigError
+from lakeward.core.errors import CatalogueUnreachable
 from lakeward.core.schema import Type
 from lakeward.core.secrets import Secret, SecretName
-from lakeward.plugins.options import NamedSecret
-
-_DRIVERS: Final = {"postgresql": "postgresql", "mariadb": "mariadb"}
-"""Databases whose driver is in the list of jars, by the word behind `jdbc:`; the value is what needs it there."""
 
 
-_OF_SECRETS: Final = re.compile(r"(?i)pass|pwd|pw$|secret|token|credential|(?:api|access|private)_?key$")
-"""What the names of properties have in them whose values are secrets, whatever the driver."""
-
-_PROPERTY: Final = re.compile(r"([^?&;,:(){}=\[\]]+)=")
-"""The name of a property within a URL: each driver has delimiters of its own."""
-
-
-def _url(value: str) -> str:
-    if not re.fullmatch(r"jdbc:[A-Za-z0-9]+:\S+", value):
-        raise ValueError("must be a URL of JDBC, as jdbc:postgresql://db.example.org:5432/shop")
-    has_secret = any(_OF_SECRETS.search(name) for name in _PROPERTY.findall(unquote(value)))
-    if has_secret or re.search(r"://[^/@]*:[^/@]*@|:[^:/@]+/[^:/@]+@", value):
-        raise ValueError("must have no password in it: `password` says where that is")
-    return value
-
-
-def _without_secrets(value: dict[str, str]) -> dict[str, str]:
-    if strange := [name for name in value if _OF_SECRETS.search(name)]:
-        raise ValueError(f"{strange[0]} does not stand here: `password` says where a secret is")
-    return value
-
-
-class DriverOptions(BaseModel):
-    """A jar of a driver: what Maven calls it, and the SHA-256 of its content."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    coordinates: str = Field(
-        pattern=r"^[\w.-]+:[\w.-]+:[\w.-]+$",
-        description="Its Maven coordinates, as `com.microsoft.sqlserver:mssql-jdbc:12.10.0.jre11`.",
-    )
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="The SHA-256 of the jar: no other is used.")
-
-
-class JdbcOptions(BaseModel):
+class JdbcOptions(ConnectionOptions):
     """The database itself, asked by the metadata of its driver."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    url: Annotated[str, AfterValidator(_url)] = Field(
-        description="Where the database is, as the driver has it: `jdbc:postgresql://host:5432/shop`. Without "
-        "credentials."
-    )
-    user: str | None = Field(None, description="Who asks; reading the metadata is all that is needed.")
-    password: NamedSecret | None = Field(
-        None, description='Where the password is: `{ env = "DB_PASSWORD" }` or `{ file = "/run/secrets/db" }`.'
-    )
-    properties: Annotated[dict[str, str], AfterValidator(_without_secrets)] = Field(
-        default_factory=dict, description='Further properties of the driver, as `{ sslmode = "verify-full" }`.'
-    )
-    drivers: list[DriverOptions] = Field(
-        default_factory=list,
-        description="The jars of the driver. PostgreSQL and MariaDB need none: theirs are known to lakeward.",
-    )
-    database: Database | None = Field(
-        None, description="Whose types it has; without it, the word behind `jdbc:` says it."
-    )
-    timeout: PositiveInt = Field(
-        30, description="Seconds that a login may take until the database counts as not answering."
-    )
-
-    @property
-    def product(self) -> str:
-        """The word behind `jdbc:`."""
-        return self.url.split(":")[1].lower()
-
-    @property
-    def types(self) -> str | None:
-        """The database whose types these are; None for one that is not known."""
-        return self.database or (self.product if self.product in DATABASES else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,57 +41,29 @@ class JdbcCatalogue:
     def describe(self, tables: Collection[TableName]) -> Mapping[TableName, SourceTable]:
         """Return what the database says of these tables."""
         password = None if self.options.password is None else self.secret(self.options.password)
-        with jvm(self._jars()) as java, self._connected(java, password) as connection:
+        jars = [fetch(jar) for jar in driver_jars(self.options, "catalogue")]
+        with jvm(jars) as java:
             try:
-                return _Metadata(connection.getMetaData(), self.options.types, connection.getCatalog()).describe(
-                    tables
-                )
+                with connected(java, self.options, password) as connection:
+                    return describe(connection, self.options, tables)
             except Py4JError as error:
+                # Not `from error`: what a driver says may have the password in it.
                 raise self._unreachable(error, password) from None
 
-    def _jars(self) -> Sequence[Path]:
-        options = self.options
-        given = [Jar(one.coordinates, "catalogue", one.sha256, 0) for one in options.drivers]
-        jars = given or locked([_DRIVERS[options.product]] if options.product in _DRIVERS else [])
-        if not jars:
-            raise ConfigError(
-                f"no driver is known for jdbc:{options.product}",
-                todo="Name its jars by `drivers` under [catalogue], each with `coordinates` and `sha256`.",
-            )
-        return [fetch(jar) for jar in jars]
-
-    @contextmanager
-    def _connected(self, java: Any, password: Secret | None) -> Iterator[Any]:
-        properties = java.java.util.Properties()
-        for name, value in self.options.properties.items():
-            properties.setProperty(name, value)
-        if self.options.user is not None:
-            properties.setProperty("user", self.options.user)
-        if password is not None:
-            properties.setProperty("password", password.reveal().decode("utf-8", "surrogateescape"))
-        try:
-            java.java.sql.DriverManager.setLoginTimeout(self.options.timeout)
-            connection = java.java.sql.DriverManager.getConnection(self.options.url, properties)
-        except Py4JError as error:
-            # Not `from error`: what a driver says may have the password in it.
-            raise self._unreachable(error, password) from None
-        try:
-            yield connection
-        finally:
-            connection.close()
-
     def _unreachable(self, error: Py4JError, password: Secret | None) -> CatalogueUnreachable:
-        said = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else "Java ended"
-        said = said.splitlines()[0] if said else "it does not say why"
-        url = self.options.url
-        bare = re.split(r"[?;]", url)[0]  # the name of a property may be one that nobody knows for a secret's
-        said = said.replace(url, bare)
         return CatalogueUnreachable(
-            f"the database {bare} does not answer",
-            found=said if password is None else password.hidden_in(said),
+            f"the database {bare_url(self.options)} does not answer",
+            found=driver_message(error, self.options, password),
             todo="Look whether it runs, whether it can be reached from here, and whether `user` and `password` "
             "under [catalogue] are right.",
         )
+
+
+def describe(
+    connection: Any, options: ConnectionOptions, tables: Collection[TableName]
+) -> Mapping[TableName, SourceTable]:
+    """Return what the metadata of a connection says of tables; raises Py4JError as the driver does."""
+    return _Metadata(connection.getMetaData(), options.types, connection.getCatalog()).describe(tables)
 
 
 # What a driver says of tables: java.sql.DatabaseMetaData.

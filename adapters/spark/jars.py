@@ -40,6 +40,11 @@ class Jar:
         return f"{artifact}-{version}.jar"
 
     @property
+    def request(self) -> str:
+        """What a factory asks for it by: `requested` returns the same jar."""
+        return f"{self.coordinates}@{self.sha256}"
+
+    @property
     def url(self) -> str:
         """Where it is fetched from; `LAKEWARD_MAVEN` names another repository than Maven Central."""
         group, artifact, version = self.coordinates.split(":")
@@ -77,6 +82,14 @@ def locked(needs: Iterable[str] | None = None) -> Sequence[Jar]:
     jars = [Jar(**entry) for entry in tomllib.loads(text)["jar"]]
     wanted = None if needs is None else set(needs)
     return [jar for jar in jars if wanted is None or jar.needed_by in wanted]
+
+
+def requested(needs: Iterable[str]) -> Sequence[Jar]:
+    """Return the jars that factories ask for: those of groups of the list, and others as `coordinates@sha256`."""
+    others = [need.partition("@") for need in sorted(needs) if "@" in need]
+    of_groups = {jar.coordinates: jar for jar in locked(needs)}
+    more = {name: Jar(name, "source", sha256, 0) for name, _, sha256 in others if name not in of_groups}
+    return [*of_groups.values(), *more.values()]
 
 
 def fetch(jar: Jar, progress: Progress | None = None) -> Path:

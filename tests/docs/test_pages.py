@@ -22,6 +22,7 @@ from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.hudi.options import HudiOptions
 from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
+from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.kafka.options import KafkaOptions
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
 from lakeward.adapters.tables.quarantine import _columns
@@ -58,6 +59,14 @@ def test_blocks_of_toml_and_python_can_be_read(page: Path) -> None:
     assert all(isinstance(ast.parse(fence.content), ast.Module) for fence in fences(page, "python"))
 
 
+SOURCES: Mapping[str, type[BaseModel]] = {
+    "dms": DmsOptions,
+    "files": FilesOptions,
+    "jdbc": JdbcSourceOptions,
+    "kafka": KafkaOptions,
+}
+
+
 def test_whole_settings_on_a_page_are_valid(tmp_path: Path) -> None:
     found = 0
     for page in pages():
@@ -65,8 +74,7 @@ def test_whole_settings_on_a_page_are_valid(tmp_path: Path) -> None:
             content = tomllib.loads(fence.content)
             if "pipeline" in content and page.name != "write-a-plugin.md":  # of plugins: its own test runs them
                 configured = validate(content, tmp_path / "lakeward.toml")
-                models = {"dms": DmsOptions, "files": FilesOptions, "kafka": KafkaOptions}
-                options_of = models[configured.settings.source["kind"]]
+                options_of = SOURCES[configured.settings.source["kind"]]
                 options_of.model_validate({k: v for k, v in configured.settings.source.items() if k != "kind"})
                 target, of_tables = FORMATS[configured.settings.target["kind"]]
                 target.model_validate({k: v for k, v in configured.settings.target.items() if k != "kind"})

@@ -47,7 +47,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     settings = {"spark.master": "local[2]", "spark.driver.memory": "3g"}
     settings |= {**QUICKLY_COMPILED, **INTERPRETED, **DELTA}
-    jars = {"iceberg", "sqlite", "delta"}
+    jars = {"iceberg", "sqlite", "delta", "postgresql", "mariadb"}
     if line() == "3.5":  # one session for all formats: Hudi's tables are found by path
         extensions = {"spark.sql.extensions": f"{HUDI['spark.sql.extensions']},{DELTA['spark.sql.extensions']}"}
         settings, jars = {**HUDI, **settings, **extensions}, jars | {"hudi"}

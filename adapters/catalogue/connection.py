@@ -1,0 +1,151 @@
+"""Connections to a database by its driver in Java: settings, jars, and what errors may say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JJavaError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt
+
+from lakeward.adapters.catalogue.files import Database
+from lakeward.adapters.catalogue.types import DATABASES
+from lakeward.adapters.spark.jars import Jar, locked
+from lakeward.core.errors import ConfigError
+from lakeward.core.secrets import Secret
+from lakeward.plugins.options import NamedSecret
+
+_DRIVERS: Final = {"postgresql": "postgresql", "mariadb": "mariadb"}
+"""Databases whose driver is in the list of jars, by the word behind `jdbc:`; the value is what needs it there."""
+
+_OF_SECRETS: Final = re.compile(r"(?i)pass|pwd|pw$|secret|token|credential|(?:api|access|private)_?key$")
+"""What the names of properties have in them whose values are secrets, whatever the driver."""
+
+_PROPERTY: Final = re.compile(r"([^?&;,:(){}=\[\]]+)=")
+"""The name of a property within a URL: each driver has delimiters of its own."""
+
+
+def _url(value: str) -> str:
+    if not re.fullmatch(r"jdbc:[A-Za-z0-9]+:\S+", value):
+        raise ValueError("must be a URL of JDBC, as jdbc:postgresql://db.example.org:5432/shop")
+    has_secret = any(_OF_SECRETS.search(name) for name in _PROPERTY.findall(unquote(value)))
+    if has_secret or re.search(r"://[^/@]*:[^/@]*@|:[^:/@]+/[^:/@]+@", value):
+        raise ValueError("must have no password in it: `password` says where that is")
+    return value
+
+
+def _without_secrets(value: dict[str, str]) -> dict[str, str]:
+    if strange := [name for name in value if _OF_SECRETS.search(name)]:
+        raise ValueError(f"{strange[0]} does not stand here: `password` says where a secret is")
+    return value
+
+
+class DriverOptions(BaseModel):
+    """A jar of a driver: what Maven calls it, and the SHA-256 of its content."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    coordinates: str = Field(
+        pattern=r"^[\w.-]+:[\w.-]+:[\w.-]+$",
+        description="Its Maven coordinates, as `com.microsoft.sqlserver:mssql-jdbc:12.10.0.jre11`.",
+    )
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="The SHA-256 of the jar: no other is used.")
+
+
+class ConnectionOptions(BaseModel):
+    """Where a database is, and how to log in there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    url: Annotated[str, AfterValidator(_url)] = Field(
+        description="Where the database is, as the driver has it: `jdbc:postgresql://host:5432/shop`. Without "
+        "credentials."
+    )
+    user: str | None = Field(None, description="Who asks; reading the metadata is all that is needed.")
+    password: NamedSecret | None = Field(
+        None, description='Where the password is: `{ env = "DB_PASSWORD" }` or `{ file = "/run/secrets/db" }`.'
+    )
+    properties: Annotated[dict[str, str], AfterValidator(_without_secrets)] = Field(
+        default_factory=dict, description='Further properties of the driver, as `{ sslmode = "verify-full" }`.'
+    )
+    drivers: list[DriverOptions] = Field(
+        default_factory=list,
+        description="The jars of the driver. PostgreSQL and MariaDB need none: theirs are known to lakeward.",
+    )
+    database: Database | None = Field(
+        None, description="Whose types it has; without it, the word behind `jdbc:` says it."
+    )
+    timeout: PositiveInt = Field(
+        30, description="Seconds that a login may take until the database counts as not answering."
+    )
+
+    @property
+    def product(self) -> str:
+        """The word behind `jdbc:`."""
+        return self.url.split(":")[1].lower()
+
+    @property
+    def types(self) -> str | None:
+        """The database whose types these are; None for one that is not known."""
+        return self.database or (self.product if self.product in DATABASES else None)
+
+
+def driver_group(options: ConnectionOptions) -> str | None:
+    """Return the group of jars that has the driver of a database; None where lakeward knows of none."""
+    return _DRIVERS.get(options.product)
+
+
+def driver_jars(options: ConnectionOptions, section: str) -> Sequence[Jar]:
+    """Return the jars of the driver; raises ConfigError where `section` of the settings must name them."""
+    given = [Jar(one.coordinates, section, one.sha256, 0) for one in options.drivers]
+    group = driver_group(options)
+    jars = given or locked([] if group is None else [group])
+    if not jars:
+        raise ConfigError(
+            f"no driver is known for jdbc:{options.product}",
+            todo=f"Name its jars by `drivers` under [{section}], each with `coordinates` and `sha256`.",
+        )
+    return jars
+
+
+@contextmanager
+def connected(java: Any, options: ConnectionOptions, password: Secret | None) -> Iterator[Any]:
+    """Connect to the database, in a JVM whose class path has the driver; closed with the context.
+
+    Raises Py4JError as the driver does: show of it what `driver_message` returns, and nothing else.
+    """
+    properties = java.java.util.Properties()
+    for name, value in login(options, password).items():
+        properties.setProperty(name, value)
+    java.java.sql.DriverManager.setLoginTimeout(options.timeout)
+    connection = java.java.sql.DriverManager.getConnection(options.url, properties)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def login(options: ConnectionOptions, password: Secret | None) -> dict[str, str]:
+    """Return the properties with which a driver connects, the password among them."""
+    found = dict(options.properties)
+    if options.user is not None:
+        found["user"] = options.user
+    if password is not None:
+        found["password"] = password.reveal().decode("utf-8", "surrogateescape")
+    return found
+
+
+def bare_url(options: ConnectionOptions) -> str:
+    """Return the URL without its properties: the name of one may be one that nobody knows for a secret's."""
+    return re.split(r"[?;]", options.url)[0]
+
+
+def driver_message(error: BaseException, options: ConnectionOptions, password: Secret | None) -> str:
+    """Return the first line of what a driver says, without the password and the properties of the URL."""
+    said = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else "Java ended"
+    said = said.splitlines()[0] if said else "it does not say why"
+    said = said.replace(options.url, bare_url(options))
+    return said if password is None else password.hidden_in(said)

@@ -1,0 +1,223 @@
+"""A database that is read by Spark with the database's own driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeward.adapters.catalogue.connection import connected, login
+from lakeward.adapters.catalogue.jdbc import describe
+from lakeward.adapters.jdbc.cursors import is_number
+from lakeward.adapters.jdbc.dialects import Dialect, dialect_of
+from lakeward.adapters.jdbc.failures import failure_of
+from lakeward.adapters.jdbc.options import JdbcSourceOptions
+from lakeward.adapters.jdbc.reader import Query
+from lakeward.adapters.spark.errors import FAILURES
+from lakeward.adapters.spark.names import quoted
+from lakeward.core.catalogue import SourceColumn, SourceTable
+from lakeward.core.dimension import TableName
+from lakeward.core.schema import Column
+from lakeward.core.secrets import Secret, SecretName
+
+_READERS: Final = 4
+"""In how many ranges a snapshot is read by default, where all readers see one moment."""
+
+LEAST_ROWS: Final = 200_000
+"""A table of fewer rows is read by one connection."""
+
+_REPEATABLE_READ: Final = 4
+"""java.sql.Connection.TRANSACTION_REPEATABLE_READ."""
+
+_AS_TEXT: Final = ("date", "timestamp", "timestamp_ntz")
+"""Types that a driver turns into Java's by the zone of its process: they are read as texts, which have none."""
+
+_PARQUET: Final = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database that the settings name; nothing is asked before it is needed."""
+
+    options: JdbcSourceOptions
+    spark: Callable[[], SparkSession]
+    secret: Callable[[SecretName], Secret]
+
+    def describe(self, table: TableName) -> SourceTable | None:
+        """Return what the database says of a table, None where it has none of that name."""
+        with self._connected(self.spark(), table) as connection:
+            return describe(connection, self.options, [table]).get(table)
+
+    def write(self, query: Query, folder: Path) -> str | None:
+        """Write rows as Parquet into a folder; return the place in the log before the first was read."""
+        spark = self.spark()
+        for name, value in _PARQUET.items():
+            spark.conf.set(name, value)
+        with self._connected(spark, query.table.name) as connection:
+            asked = _Asked(connection, self._dialect, query)
+            position = asked.position()
+            session, ranges = asked.moment(), asked.ranges()
+            rows = self._rows(spark, asked.sql, query, session, ranges)
+            rows.write.parquet(f"file://{folder}")
+        return position
+
+    @property
+    def _dialect(self) -> Dialect:
+        return dialect_of(self.options.types)
+
+    @contextmanager
+    def _connected(self, spark: SparkSession, table: TableName) -> Iterator[Any]:
+        password = self._password()
+        try:
+            with connected(spark._jvm, self.options, password) as connection:
+                yield connection
+        except FAILURES as error:
+            # Not `from error`: what a driver says may have the password in it.
+            raise failure_of(error, table, self.options, password) from None
+
+    def _password(self) -> Secret | None:
+        return None if self.options.password is None else self.secret(self.options.password)
+
+    def _rows(
+        self, spark: SparkSession, sql: str, query: Query, session: str | None, ranges: Sequence[str]
+    ) -> DataFrame:
+        """Return the rows of a query, each range by a connection of its own."""
+        columns = list(zip(query.table.columns, query.columns, strict=True))
+        properties = {
+            **login(self.options, self._password()),
+            "fetchsize": str(self.options.fetch_size),
+            "customSchema": ", ".join(f"{quoted(column.name)} {_read_as(own, column)}" for own, column in columns),
+            "pushDownPredicate": "false",
+            **({} if session is None else {"sessionInitStatement": session}),
+        }
+        rows = (
+            spark.read.jdbc(self.options.url, sql, predicates=list(ranges), properties=properties)
+            if ranges
+            else spark.read.jdbc(self.options.url, sql, properties=properties)
+        )
+        return rows.select(*(_as_type(own, column) for own, column in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A query as it is asked of a connection, which stays open until all readers are done."""
+
+    connection: Any
+    dialect: Dialect
+    query: Query
+
+    def position(self) -> str | None:
+        """Return the place in the log; None where the database tells none, or not to this user."""
+        for sql in self.dialect.positions:
+            with suppress(Py4JError):
+                found = [text for row in self._rows(sql)[:1] for text in row[:2] if text]
+                if found:
+                    return "-".join(found)
+        return None
+
+    def moment(self) -> str | None:
+        """Return what readers say first, so that all of them see one moment, where the database can do that.
+
+        Of a single query each database shows one moment.
+        """
+        if self.query.cursor is not None or self.dialect.export is None:
+            return self.dialect.session
+        self.connection.setAutoCommit(False)
+        self.connection.setTransactionIsolation(_REPEATABLE_READ)
+        ((snapshot, *_),) = self._rows(self.dialect.export)
+        return self.dialect.adopt.format(snapshot)
+
+    def ranges(self) -> Sequence[str]:
+        """Return conditions that part the rows of a snapshot by quantiles of the key; none for a small table."""
+        key = next((one for one in self.query.columns if one.name == self.query.key), None)
+        most = self.query.partitions or (_READERS if self.dialect.export else 1)
+        if key is None or not is_number(key.type) or self.query.cursor is not None or most == 1:
+            return ()
+        name = self._quoted(key.name)
+        tiles = f"SELECT {name} AS k, NTILE({most}) OVER (ORDER BY {name}) AS tile FROM {self._table}"
+        rows = self._rows(f"SELECT MIN(k), COUNT(*) FROM ({tiles}) tiles GROUP BY tile ORDER BY tile")
+        if sum(int(count or 0) for _, count in rows) < LEAST_ROWS:
+            return ()
+        return conditions(name, [int(first) for first, _ in rows if first is not None])
+
+    @property
+    def sql(self) -> str:
+        """The query, as Spark takes it for a table."""
+        columns = zip(self.query.table.columns, self.query.columns, strict=True)
+        listed = ", ".join(self.dialect.value(own, read.type, self._quoted(own.name)) for own, read in columns)
+        return f"(SELECT {listed} FROM {self._table}{self._where}) lakeward"
+
+    @property
+    def _where(self) -> str:
+        cursor, since = self.query.cursor, self.query.since
+        if cursor is None:
+            return ""
+        name = self._quoted(cursor.name)
+        return f" WHERE {name} " + ("IS NOT NULL" if since is None else f">= {self.dialect.literal(since, cursor)}")
+
+    @property
+    def _table(self) -> str:
+        return ".".join(map(self._quoted, self.query.table.name))
+
+    def _quoted(self, name: str) -> str:
+        mark = str(self.connection.getMetaData().getIdentifierQuoteString())
+        return f"{mark}{name.replace(mark, 2 * mark)}{mark}"
+
+    def _rows(self, sql: str) -> list[list[str | None]]:
+        """Return the rows of a query as texts."""
+        statement = self.connection.createStatement()
+        try:
+            found = statement.executeQuery(sql)
+            width, rows = found.getMetaData().getColumnCount(), []
+            while found.next():
+                rows.append([found.getString(column + 1) for column in range(width)])
+            return rows
+        finally:
+            statement.close()
+
+
+def conditions(key: str, bounds: Sequence[int]) -> Sequence[str]:
+    """Return conditions that part all rows at the bounds, of which the first is the least.
+
+    >>> conditions("id", [1, 5, 5, 9])
+    ['id < 5 OR id IS NULL', 'id >= 5 AND id < 9', 'id >= 9']
+    """
+    parts = sorted({*bounds} - {min(bounds, default=0)})
+    if not parts:
+        return ()
+    between = [f"{key} >= {low} AND {key} < {high}" for low, high in pairwise(parts)]
+    return [f"{key} < {parts[0]} OR {key} IS NULL", *between, f"{key} >= {parts[-1]}"]
+
+
+def _is_read_as_text(own: SourceColumn, column: Column) -> bool:
+    """Return whether a driver gives a column as a text, which is cast afterwards."""
+    return column.type.name in _AS_TEXT or (own.type is None and column.type.name == "decimal")
+
+
+def _read_as(own: SourceColumn, column: Column) -> str:
+    """Return the type of Spark in which a driver gives a column."""
+    return "string" if _is_read_as_text(own, column) else str(column.type)
+
+
+def _as_type(own: SourceColumn, column: Column) -> SparkColumn:
+    """Return a column in its type; a text that is no value of that, or has more digits, ends the read."""
+    value = F.col(quoted(column.name))
+    if not _is_read_as_text(own, column):
+        return value
+    made = value.cast(str(column.type))
+    if column.type.name == "decimal":
+        digits = F.length(F.regexp_extract(value, r"\.(\d*?)0*$", 1))
+        words = F.concat(F.lit(f"{column.name} has "), value, F.lit(f", which is no {column.type}"))
+        made = F.when(digits > column.type.scale, F.raise_error(words)).otherwise(made)
+    return made.alias(column.name)

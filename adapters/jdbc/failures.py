@@ -1,0 +1,96 @@
+"""What went wrong in a database, in words that have no secret in them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from lakeward.adapters.catalogue.connection import ConnectionOptions, bare_url
+from lakeward.adapters.spark.errors import is_cut_off, root_cause
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import LakewardError, SourceError, StoreUnreachable
+from lakeward.core.secrets import Secret
+
+_LOGIN: Final = "28"
+"""The class of SQLSTATE that says who may not log in (ISO 9075; both PostgreSQL and MariaDB)."""
+
+_AWAY: Final = ("08", "57P")
+"""A connection that cannot be made or was lost, and a server that is shut down (PostgreSQL)."""
+
+_OF_NETWORK: Final = "java.net."
+
+
+def failure_of(
+    error: BaseException, table: TableName, options: ConnectionOptions, password: Secret | None
+) -> BaseException:
+    """Return what to say where a driver or Spark failed; the error itself where Java does not answer any more."""
+    java = _origin(error)
+    if java is None:
+        return error if is_cut_off(error) else _failed(table, options, str(error), password)
+    states = [state for state in map(_state, _chain(java)) if state is not None]
+    said = _hidden(root_cause(error)[1], options, password)
+    if any(state.startswith(_LOGIN) for state in states):
+        return _refused(options, said)
+    is_of_network = any(_class(one).startswith(_OF_NETWORK) for one in _chain(java))
+    if is_of_network or any(state.startswith(_AWAY) for state in states):
+        return _away(options, said)
+    return _failed(table, options, said, password)
+
+
+def _origin(error: BaseException) -> Any:
+    """Return the exception of Java behind an error, None where there is none."""
+    return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+
+
+def _chain(java: Any) -> list[Any]:
+    """Return an exception of Java and those that led to it."""
+    found: list[Any] = []
+    while java is not None and len(found) < 20:
+        found.append(java)
+        java = java.getCause()
+    return found
+
+
+def _class(java: Any) -> str:
+    return str(java.getClass().getName())
+
+
+def _state(java: Any) -> str | None:
+    """Return the SQLSTATE of an exception; None of one that is not of a database."""
+    try:
+        state = java.getSQLState()
+    except Exception:  # noqa: BLE001  # py4j has an error of its own for a method that is not there
+        return None
+    return None if state is None else str(state)
+
+
+def _hidden(said: str, options: ConnectionOptions, password: Secret | None) -> str:
+    """Return the first line of a message without the password and the properties of the URL."""
+    first = next((line.strip() for line in said.splitlines() if line.strip()), "it does not say why")
+    first = first.replace(options.url, bare_url(options))
+    return first if password is None else password.hidden_in(first)
+
+
+def _refused(options: ConnectionOptions, said: str) -> LakewardError:
+    return SourceError(
+        f"the database {bare_url(options)} lets nobody in",
+        found=said,
+        todo="Nothing was applied. Correct `user` and `password` under [source].",
+    )
+
+
+def _away(options: ConnectionOptions, said: str) -> LakewardError:
+    return StoreUnreachable(
+        f"the database {bare_url(options)} does not answer",
+        found=said,
+        todo="Nothing of what it was asked for is applied. Look whether it runs and can be reached from here, then "
+        "run again.",
+    )
+
+
+def _failed(table: TableName, options: ConnectionOptions, said: str, password: Secret | None) -> LakewardError:
+    return SourceError(
+        f"{table}: its rows cannot be read from {bare_url(options)}",
+        found=_hidden(said, options, password),
+        todo="Nothing of what was read is applied. Correct what the database or Spark says; may the user read the "
+        "table?",
+    )

@@ -1,0 +1,292 @@
+"""The source `jdbc`: what is due is read from the database and staged; the source of files does all else."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.files.names import in_folders
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.files.source import FilesSource
+from lakeward.adapters.jdbc.columns import columns_of
+from lakeward.adapters.jdbc.cursors import check_cursor
+from lakeward.adapters.jdbc.names import PATTERN, Staged, StagedNames
+from lakeward.adapters.jdbc.options import JdbcSourceOptions, micros
+from lakeward.adapters.jdbc.reader import Query, Reader
+from lakeward.adapters.jdbc.staging import Landing, Staging
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import Place, Places
+from lakeward.adapters.spark.local_frame import Frame
+from lakeward.core.catalogue import SourceTable
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Snapshots, TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.events import Position, Sequences
+from lakeward.core.facts import Capability
+from lakeward.core.ledger import Limits, Past, SourceObject, Taken
+from lakeward.core.ledger import take as take_objects
+from lakeward.core.loads import Load, Naming
+from lakeward.core.ports import Batch, Cells, Entry
+from lakeward.core.remaking import Remaking
+from lakeward.plugins import Options, Runtime
+from lakeward.plugins.registry import clock
+
+_MILLI: Final = 1000
+_FOLDER: Final = "staged"
+
+
+@dataclass(slots=True)
+class JdbcSource:
+    """Tables of a database. What was read of one is staged as files, and applied before it is asked again."""
+
+    options: JdbcSourceOptions
+    of_tables: Mapping[TableName, JdbcSourceOptions]
+    reader: Reader
+    staging: Staging
+    files: FilesSource
+    now: Callable[[], int] = clock
+    _locks: dict[TableName, Lock] = field(default_factory=lambda: defaultdict(Lock))
+
+    @property
+    def lateness(self) -> Lateness:
+        """Queries come one after the other; rows of a late commit count by the row that stands."""
+        return ORDERED
+
+    @property
+    def sequences(self) -> Sequences:
+        """Places in the order that the cursor tells."""
+        return self.files.sequences
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        """Return what is staged and not applied; where nothing is, what is due is read first.
+
+        Raises ConfigError for a table that cannot be read so, and as the reader does.
+        """
+        reads = self._reads(dimension.source)
+        _check(dimension, reads)
+        is_preview = past.load is not None and past.load.since is None and past.load.settles is None
+        # What a process staged and nobody applied may be gone: it is read again.
+        past = replace(past, load=_load(dimension, past), waiting={}, start=None)
+        with self._locks[dimension.source]:
+            found = self._next(dimension, past)
+            if not found and not is_preview:
+                self._land_due(dimension, past, reads)
+                found = self._next(dimension, past)
+        return _taken(dimension, past, found, is_dated=reads.cursor is None)
+
+    def _next(self, dimension: Dimension, past: Past) -> Sequence[SourceObject]:
+        """Return the staged files that come next: of one snapshot, or of the queries before the next snapshot."""
+        table = dimension.source
+        listed, _ = self.files.folder.list(table) or ((), ())
+        every = {item: staged for item in listed if (staged := Staged.of(item.name)) and not past.has_applied(item)}
+        newest = _newest_snapshot(past)
+        stale = [i for i, one in every.items() if not one.is_snapshot and newest is not None and one.time < newest]
+        if stale and dimension.readers == 1:
+            self.staging.remove(table, stale)
+        waiting = {item: staged for item, staged in every.items() if item not in stale}
+        if past.load is not None and past.load.since is not None:
+            since = past.load.since
+            waiting = {i: one for i, one in waiting.items() if one.is_snapshot and one.time >= since}
+        snapshots = sorted(one.time for one in waiting.values() if one.is_snapshot)
+        first = min((one.time for one in waiting.values()), default=None)
+        if snapshots and snapshots[0] == first:
+            return [item for item, one in waiting.items() if one.time == first]
+        return [item for item, one in waiting.items() if not snapshots or one.time < snapshots[0]]
+
+    def _land_due(self, dimension: Dimension, past: Past, reads: JdbcSourceOptions) -> None:
+        applied = list(_applied(past))
+        snapshot = past.load is not None and _is_due(past, reads, self.now())
+        if snapshot or reads.cursor is not None:
+            time = _time(self.now(), past, applied)
+            landing = self._landing(dimension, reads, applied, time, is_snapshot=snapshot)
+            self.staging.land(dimension.source, self.reader, landing)
+
+    def _landing(
+        self,
+        dimension: Dimension,
+        reads: JdbcSourceOptions,
+        applied: Sequence[Staged],
+        time: int,
+        *,
+        is_snapshot: bool,
+    ) -> Landing:
+        """Return what to read; a snapshot reads all rows, a query those from the highest cursor on."""
+        table = self._described(dimension)
+        columns = columns_of(dimension, table)
+        last = max(applied, key=lambda one: one.time, default=None)
+        key = next((column.name for column in columns if column.name == dimension.key[0]), None)
+        query = Query(table=table, columns=columns, key=key, partitions=reads.partitions)
+        staged = Staged(time=time, is_snapshot=is_snapshot)
+        if reads.cursor is None:
+            return Landing(query=query, staged=staged)
+        cursor = next((column for column in columns if column.name == reads.cursor), None)
+        if cursor is None:
+            raise _no_cursor(dimension, reads.cursor, table)
+        overlap = check_cursor(dimension.name, cursor, reads)
+        if is_snapshot:
+            return Landing(query=query, staged=staged, cursor=cursor, overlap=overlap)
+        reached = max((one.reached for one in applied if one.reached is not None), default=None)
+        since = None if reached is None else reached - overlap
+        return Landing(
+            query=replace(query, cursor=cursor, since=since),
+            staged=replace(staged, since=since, reached=reached),
+            cursor=cursor,
+            overlap=overlap,
+            tail=None if last is None else last.tail,
+        )
+
+    def _described(self, dimension: Dimension) -> SourceTable:
+        found = self.reader.describe(dimension.source)
+        if found is None:
+            raise ConfigError(
+                f"{dimension.name}: the database has no such table",
+                found=f"it is asked for {dimension.source}",
+                todo="Write its name as the database has it, or say with `reads` what the database calls it; and "
+                "may the user see it?",
+            )
+        return found
+
+    def _reads(self, table: TableName) -> JdbcSourceOptions:
+        return self.of_tables.get(table, self.options)
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        """Read staged files: those of a snapshot as a full load, those of a query as changes."""
+        snapshots = None if taken.load is None else dimension.snapshots or Snapshots()
+        return self.files.read(replace(dimension, snapshots=snapshots), taken, epoch)
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Remove staged files that are applied: the database has their rows."""
+        self.staging.remove(dimension.source, objects)
+        return ()
+
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
+        """Return a truncate that nobody wrote down."""
+        return self.files.truncation(dimension, place, time)
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return nothing: rules stand behind a source."""
+        return self.files.remaking(dimension, may_need)
+
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension: the columns of a table are those of its files."""
+        return dimension
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        """Return a row as it was read, column by column."""
+        return self.files.cells(dimension, entry)
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
+        """Return mended rows as events."""
+        return self.files.mend(dimension, entries)
+
+
+def _check(dimension: Dimension, reads: JdbcSourceOptions) -> None:
+    """Raise ConfigError for a table of which no rule says what its rows become."""
+    name = dimension.name
+    if not dimension.key:
+        raise ConfigError(
+            f"{name}: a table that is read from a database needs a key",
+            found="rows are read again and again, and without a key each would be added once more",
+            todo=f'Name columns that tell its rows apart: `key` under [tables."{name}"].',
+        )
+    if dimension.snapshots is None and reads.cursor is None:
+        raise ConfigError(
+            f"{name}: nothing says when it is read again",
+            found='neither `full_loads = "snapshot"` nor a `cursor` is set',
+            todo=f'Set `full_loads = "snapshot"` under [tables."{name}"], so that it is read whole each time, or '
+            "`cursor` under [source], so that changed rows alone are; or both (docs/jdbc.md).",
+        )
+
+
+def _load(dimension: Dimension, past: Past) -> Load | None:
+    """Return the full load that must come first: a staged one is whole, and a table begins with one."""
+    if past.load is not None:
+        return replace(past.load, settles=0)
+    return Load(epoch=1, settles=0) if past.begins and dimension.snapshots is None else None
+
+
+def _is_due(past: Past, reads: JdbcSourceOptions, now: int) -> bool:
+    """Return whether a table is to be read whole: it was asked for, never was, or its last snapshot is old."""
+    newest = _newest_snapshot(past)
+    is_asked = past.load is not None and past.load.since is not None
+    return is_asked or newest is None or now - newest >= micros(reads.every)
+
+
+def _applied(past: Past) -> Iterable[Staged]:
+    return (staged for name in past.seen if (staged := Staged.of(name)) is not None)
+
+
+def _newest_snapshot(past: Past) -> int | None:
+    """Return when the snapshot that the table has was read, in microseconds since 1970."""
+    return max((one.time for one in _applied(past) if one.is_snapshot), default=None)
+
+
+def _time(now: int, past: Past, applied: Iterable[Staged]) -> int:
+    """Return when a read takes place: in whole milliseconds, behind all before and behind what was asked for."""
+    asked = 0 if past.load is None or past.load.since is None else past.load.since
+    time = max([now, asked, *(one.time + _MILLI for one in applied)])
+    return -(-time // _MILLI) * _MILLI
+
+
+def _taken(dimension: Dimension, past: Past, found: Sequence[SourceObject], *, is_dated: bool) -> Taken:
+    """Choose among staged files; a table that has changes before the next snapshot takes them.
+
+    In a history a snapshot `is_dated` by the time at which it was read, where no cursor dates its rows.
+    """
+    listed = in_folders(dimension.source, found, past)
+    is_changes = any(not staged.is_snapshot for item in found if (staged := Staged.of(item.name)))
+    naming = Naming(is_load=_is_load, snapshot=_folder_of, is_dated=lambda _: is_dated)
+    return take_objects(
+        str(dimension.name),
+        listed,
+        replace(past, load=None) if is_changes else past,
+        Limits(),
+        naming,
+        keeps=False,
+    )
+
+
+def _is_load(name: str) -> bool:
+    staged = Staged.of(name)
+    return staged is not None and staged.is_snapshot
+
+
+def _folder_of(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def _no_cursor(dimension: Dimension, cursor: str, table: SourceTable) -> ConfigError:
+    return ConfigError(
+        f"{dimension.name}: it has no column {cursor}, which is its `cursor`",
+        found="its columns are " + ", ".join(table.names),
+        todo="Name one as the database writes it.",
+    )
+
+
+def make_source(
+    settings: JdbcSourceOptions,
+    tables: Mapping[TableName, JdbcSourceOptions],
+    reader: Reader,
+    options: Options,
+    runtime: Runtime,
+) -> JdbcSource:
+    """Return the source of a database, whose staged files the source of files reads."""
+    root = runtime.base / settings.path if settings.path else runtime.base / runtime.state / _FOLDER
+    root.mkdir(parents=True, exist_ok=True)
+    names: Mapping[TableName, Any] = options["formats"]
+    of_files = {table: _as_files(root, tables.get(table, settings)) for table in {*names, *tables}}
+    folder = Folder(root, Places(Place(StagedNames())))
+    small = runtime.small_batch
+    files = FilesSource(
+        _as_files(root, settings), folder, runtime.spark, {}, of_files, now=runtime.now, small_batch=small
+    )
+    return JdbcSource(settings, tables, reader, Staging(root), files, runtime.now)
+
+
+def _as_files(root: Any, reads: JdbcSourceOptions) -> FilesOptions:
+    """Return how the source of files reads what is staged."""
+    return FilesOptions(path=str(root), format="parquet", names=PATTERN, snapshots="folder", order_by=reads.cursor)

@@ -1,0 +1,132 @@
+"""Landing what is read: rows are written beside, and get their name once they are whole."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from lakeward.adapters.jdbc.cursors import is_time, number_of, value_of
+from lakeward.adapters.jdbc.names import Staged
+from lakeward.adapters.jdbc.reader import Query, Reader
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import SourceError
+from lakeward.core.ledger import SourceObject
+from lakeward.core.schema import Column
+
+_ABANDONED: Final = 24 * 3600.0
+"""Seconds after which what a process left in the middle of a read is removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landing:
+    """A read to land: `staged` as it is known before, the cursor (None: there is none) and its overlap.
+
+    `tail` stands for the rows that a query finds where nothing is new (None: any row is).
+    """
+
+    query: Query
+    staged: Staged
+    cursor: Column | None = None
+    overlap: int = 0
+    tail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """The folder in which rows lie from when they are read until they are applied."""
+
+    root: Path
+
+    def land(self, table: TableName, reader: Reader, landing: Landing) -> None:
+        """Read rows and stage them; where a query finds nothing new, nothing is.
+
+        Raises as `Reader.write` does, and SourceError where they cannot be written: then nothing is staged.
+        """
+        home = self.root / table.schema / table.table
+        with _fresh(table, home) as folder:
+            position = reader.write(landing.query, folder)
+            found = _surveyed(landing, folder)
+            if found is not None:
+                is_cursor_a_time = landing.cursor is not None and is_time(landing.cursor.type)
+                name = replace(found, position=position).name(is_time=is_cursor_a_time)
+                folder.rename(home / name)
+
+    def remove(self, table: TableName, objects: Sequence[SourceObject]) -> None:
+        """Remove staged files, and folders of which no file is left."""
+        home = self.root / table.schema / table.table
+        for item in objects:
+            (home / item.name).unlink(missing_ok=True)
+        for folder in {home / PurePosixPath(item.name).parts[0] for item in objects}:
+            if not any(folder.glob("*.parquet")):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _fresh(table: TableName, home: Path) -> Iterator[Path]:
+    """Return a folder that no listing shows, for a read; what is left of it afterwards is removed."""
+    folder = home / f".{uuid4().hex}"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        for left in home.glob(".*"):
+            with suppress(FileNotFoundError):
+                if time.time() - left.stat().st_mtime > _ABANDONED:
+                    shutil.rmtree(left, ignore_errors=True)
+        yield folder
+    except OSError as error:
+        raise SourceError(
+            f"{table}: what was read of it cannot be staged",
+            found=str(error),
+            todo="Nothing was applied. Make room or grant permission there, or name another folder: `path` under "
+            "[source].",
+        ) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _surveyed(landing: Landing, folder: Path) -> Staged | None:
+    """Return what the rows that were read make known; None where a query found nothing new."""
+    cursor, staged = landing.cursor, landing.staged
+    if cursor is None:
+        return staged
+    rows = ds.dataset(sorted(folder.glob("*.parquet")), format="parquet")
+    if not staged.is_snapshot:
+        found = digest_of(rows)
+        if found in (None, landing.tail):
+            return None
+    reached = max([n for n in (staged.reached, _highest(rows, cursor.name)) if n is not None], default=None)
+    if reached is None:
+        return staged
+    bound = value_of(reached - landing.overlap, rows.schema.field(cursor.name).type)
+    return replace(staged, reached=reached, tail=digest_of(rows, pc.field(cursor.name) >= bound))
+
+
+def _highest(rows: Any, cursor: str) -> int | None:
+    found = (number_of(pc.max(batch.column(0)).as_py()) for batch in rows.to_batches(columns=[cursor]))
+    return max((number for number in found if number is not None), default=None)
+
+
+def digest_of(rows: Any, only: Any = None) -> str | None:
+    """Return what stands for rows in whatever order, each as often as it is there; None where there are none."""
+    total, has_rows = 0, False
+    for batch in rows.to_batches(filter=only):
+        for row in zip(*(_values(column) for column in batch.columns), strict=True):
+            has_rows = True
+            total += int.from_bytes(hashlib.blake2b(repr(row).encode(), digest_size=8).digest(), "big")
+    return f"{total % (1 << 64):016x}" if has_rows else None
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return values of a column, times to the microsecond as they are written."""
+    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return values

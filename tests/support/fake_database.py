@@ -1,0 +1,228 @@
+"""A database in this process for the source `jdbc`, and a table that applies what the source takes."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeward.adapters.jdbc import read_options
+from lakeward.adapters.jdbc.reader import Query
+from lakeward.adapters.jdbc.source import JdbcSource, make_source
+from lakeward.core.catalogue import SourceColumn, SourceTable
+from lakeward.core.dimension import Dimension, Snapshots, TableName
+from lakeward.core.errors import StoreUnreachable
+from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.loads import Load
+from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.plugins import Runtime
+
+ITEM = TableName("shop", "item")
+SECOND = 1_000_000
+START = 1_796_083_200_000_000
+"""The clock of a play at its beginning, 2026-12-01."""
+
+_ARROW = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+Row = dict[str, Any]
+
+
+def at(seconds: float) -> datetime:
+    """Return a time of the play, so many seconds behind its beginning."""
+    return datetime(2026, 12, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+
+
+@dataclass
+class FakeDatabase:
+    """A table of a database; rows that are `hidden` are of transactions that have not committed yet."""
+
+    columns: dict[str, str] = field(
+        default_factory=lambda: {"id": "int", "name": "string", "updated_at": "timestamp"}
+    )
+    rows: list[Row] = field(default_factory=list)
+    hidden: list[Row] = field(default_factory=list)
+    position: str | None = "0/16B3748"
+    cut_off: bool = False
+    queries: list[Query] = field(default_factory=list)
+
+    def describe(self, table: TableName) -> SourceTable | None:
+        columns = [SourceColumn(name=n, written=t, type=parse_type(t)) for n, t in self.columns.items()]
+        return SourceTable(name=ITEM, columns=tuple(columns), key=("id",)) if table == ITEM else None
+
+    def write(self, query: Query, folder: Path) -> str | None:
+        """Write a file for each two rows; where the connection is cut off, it is so behind the first file."""
+        self.queries.append(query)
+        folder.mkdir()
+        found = [row for row in self.rows if _is_in(row, query)]
+        schema = pa.schema([(column.name, _ARROW[column.type.name]) for column in query.columns])
+        for start in range(0, max(len(found), 1), 2):
+            if self.cut_off and start:
+                raise StoreUnreachable("the database does not answer", todo="Run again.")
+            named = [
+                {column.name: row.get(column.name) for column in query.columns} for row in found[start : start + 2]
+            ]
+            pq.write_table(pa.Table.from_pylist(named, schema), folder / f"part-{start:05}.parquet")
+        return self.position
+
+    def put(self, key: int, name: str, seconds: float, *, is_hidden: bool = False) -> None:
+        """Insert or update a row; one that is hidden waits for `commit`."""
+        row = {"id": key, "name": name, "updated_at": at(seconds)}
+        if is_hidden:
+            self.hidden.append(row)
+        else:
+            self.rows = [*(one for one in self.rows if one["id"] != key), row]
+
+    def commit(self) -> None:
+        """Let the hidden rows be seen."""
+        rows, self.hidden = self.hidden, []
+        for row in rows:
+            self.rows = [*(one for one in self.rows if one["id"] != row["id"]), row]
+
+    def delete(self, key: int) -> None:
+        self.rows = [row for row in self.rows if row["id"] != key]
+
+
+def _is_in(row: Row, query: Query) -> bool:
+    if query.cursor is None:
+        return True
+    value = row.get(query.cursor.name)
+    if value is None or query.since is None:
+        return value is not None
+    number = value if isinstance(value, int) else (value - at(0)) // timedelta(microseconds=1) + START
+    return number >= query.since
+
+
+@dataclass
+class Play:
+    """A pipeline of one table, applied in plain Python: a full load takes the place of all rows, others upsert."""
+
+    folder: Path
+    database: FakeDatabase = field(default_factory=FakeDatabase)
+    settings: dict[str, Any] = field(default_factory=dict)
+    snapshots: bool = True
+    now: int = START
+    rows: dict[int, Row] = field(default_factory=dict)
+    seen: dict[str, SourceObject] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+    epoch: int = 1
+    batches: int = 0
+    asked: int | None = None
+
+    @property
+    def dimension(self) -> Dimension:
+        schema = Schema((Column("id", parse_type("int")),))
+        return Dimension(
+            name=ITEM,
+            schema=schema,
+            key=("id",),
+            snapshots=Snapshots(settles=3600 * SECOND) if self.snapshots else None,
+        )
+
+    def open(self) -> JdbcSource:
+        """Return the source as a process of its own has it."""
+        options = {"url": "jdbc:postgresql://db/shop", "path": "staged", "formats": {ITEM: {}}, **self.settings}
+
+        def no_spark() -> None:
+            raise AssertionError("Spark is not needed")
+
+        runtime = Runtime(no_spark, base=self.folder, now=lambda: self.now)
+        settings, tables = read_options(options, runtime)
+        return make_source(settings, tables, self.database, options, runtime)
+
+    @property
+    def past(self) -> Past:
+        epoch = self.epoch + 1 if self.batches else self.epoch
+        load = Load(epoch=epoch, settles=3600 * SECOND) if self.snapshots else None
+        if self.asked is not None:
+            load = Load(epoch=epoch, since=self.asked, cut=max((o.order for o in self.seen.values()), default=0))
+        return Past(
+            seen=dict(self.seen), left=frozenset(self.left), load=load, begins=not self.batches, now=self.now
+        )
+
+    def take(self) -> Taken:
+        return self.open().take(self.dimension, self.past)
+
+    def staged(self) -> list[str]:
+        """Return the folders that are staged, as whoever lists them sees them."""
+        home = self.folder / "staged" / "shop" / "item"
+        return (
+            sorted(found.name for found in home.iterdir() if not found.name.startswith("."))
+            if home.exists()
+            else []
+        )
+
+    def lose_staged(self) -> None:
+        """Let all that is staged be gone."""
+        shutil.rmtree(self.folder / "staged", ignore_errors=True)
+
+    def run(self, at_most: int = 5) -> int:
+        """Apply what waits until nothing does; return the number of batches."""
+        for batches in range(at_most):
+            if not self.step():
+                return batches
+        raise AssertionError(f"something is new after {at_most} batches, though nothing changed")
+
+    def step(self, *, dies: bool = False) -> bool:
+        """Apply one batch, if there is one; a process that dies does so before its commit."""
+        source = self.open()
+        taken = source.take(self.dimension, self.past)
+        if not taken.objects or dies:
+            return bool(taken.objects)
+        self._apply(taken)
+        source.archive(self.dimension, taken.objects)
+        return True
+
+    def _apply(self, taken: Taken) -> None:
+        home = self.folder / "staged" / "shop" / "item"
+        rows = [row for item in taken.objects for row in pq.ParquetFile(home / item.name).read().to_pylist()]
+        if taken.load is not None:
+            if taken.load > self.epoch:
+                self.left |= {item.version for item in self.seen.values()}
+                self.seen, self.epoch = {}, taken.load
+            self.rows, self.asked = {row["id"]: row for row in rows}, None
+        for row in rows if taken.load is None else ():
+            stands = self.rows.get(row["id"])
+            if stands is None or row["updated_at"] >= stands["updated_at"]:
+                self.rows[row["id"]] = row
+        self.seen |= {item.name: item for item in taken.objects}
+        self.batches += 1
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The table, as names by key."""
+        return {key: row["name"] for key, row in sorted(self.rows.items())}
+
+    @property
+    def expected(self) -> dict[int, str]:
+        """The table of the database, in the same way."""
+        return {row["id"]: row["name"] for row in sorted(self.database.rows, key=lambda row: row["id"])}
+
+    def pass_by(self, seconds: float) -> None:
+        self.now += int(seconds * SECOND)
+
+
+def by_cursor(folder: Path, *, snapshots: bool = False, **settings: Any) -> Play:
+    """Return a play of a table with the cursor `updated_at`."""
+    return Play(folder, settings={"cursor": "updated_at", **settings}, snapshots=snapshots)
+
+
+def of_rows(play: Play, *keys: int) -> Play:
+    """Return a play whose database has these rows, each a second behind the one before."""
+    for seconds, key in enumerate(keys):
+        play.database.put(key, f"name {key}", seconds)
+    return play
+
+
+def with_settings(play: Play, **settings: Any) -> Play:
+    """Return the same pipeline under other settings."""
+    return replace(play, settings={**play.settings, **settings})

@@ -1,0 +1,196 @@
+"""Tables of databases that run, through the command line, on Spark and Iceberg."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import servers
+from project import NOW, Project
+
+from lakeward.adapters.jdbc import database
+from lakeward.entrypoints import container
+
+pytestmark = pytest.mark.spark
+
+HOUR = 3_600_000_000
+D = Decimal
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[servers.Server]:
+    with tempfile.TemporaryDirectory(prefix="lw", ignore_cleanup_errors=True) as made:
+        (Path(made) / "db").mkdir()
+        Path(made).chmod(0o755)
+        with servers.postgresql(Path(made) / "db") as server:
+            yield server
+
+
+@pytest.fixture(scope="module")
+def mariadb() -> Iterator[servers.Server]:
+    with tempfile.TemporaryDirectory(prefix="lw", ignore_cleanup_errors=True) as made:
+        (Path(made) / "db").mkdir()
+        Path(made).chmod(0o755)
+        with servers.mariadb(Path(made) / "db") as server:
+            yield server
+
+
+def configure(project: Project, server: servers.Server, tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write settings in place of those of files: the password is in the environment."""
+    monkeypatch.setenv("DB_PASSWORD", server.password)
+    source = f'url = "{server.url}"\nuser = "{server.user}"\npassword = {{ env = "DB_PASSWORD" }}'
+    project.configure(tables, source, source_kind="jdbc")
+    file = project.folder / "lakeward.toml"
+    file.write_text(file.read_text("utf-8").replace('path = "landing"\n', ""), "utf-8")
+
+
+def read_rows(project: Project, table: str, *columns: str) -> list[Any]:
+    return project.rows(table, columns=columns)
+
+
+def objects(project: Project, table: str) -> list[Any]:
+    return list(project.call("ledger", "list", table, "--json").document["objects"])
+
+
+ITEM = """
+    CREATE SCHEMA shop;
+    CREATE TABLE shop.item (
+        id bigint PRIMARY KEY, name text, price numeric(8,2), free numeric, at timestamptz, local timestamp,
+        born date, raw bytea, ok boolean, d double precision, doc jsonb, u uuid, tags text[], t time, bits bit(3),
+        updated_at timestamptz NOT NULL);
+    INSERT INTO shop.item VALUES
+        (1, 'a', 1.50, 12.500, '2026-03-29 01:30:00.123456+00', '2026-03-29 02:30:00.123456', '1582-10-10',
+         '\\x00ff', true, 2.5, '{"a": 1}', '6f9619ff-8b86-d011-b42d-00c04fc964ff', '{x,y}', '10:11:12.5', '101',
+         '2026-11-01 10:00:00+00');
+    INSERT INTO shop.item (id, updated_at) VALUES (9007199254740993, '2026-11-01 10:00:01+00');
+    CREATE TABLE shop."Odd x' é" ("the id" int PRIMARY KEY, "a`b" text);
+    INSERT INTO shop."Odd x' é" VALUES (1, 'x''y'), (2, E'two\\nlines'), (3, NULL), (4, '');
+"""
+
+TABLES = """
+[catalogue]
+kind = "jdbc"
+
+[tables."shop.item"]
+full_loads = "snapshot"
+columns = { free = "decimal(12,4)", doc = "string" }
+source = { cursor = "updated_at", every = "7d" }
+
+[tables."shop.Odd x' é"]
+key = ["the id"]
+mode = "history"
+full_loads = "snapshot"
+history = { validity = "time" }
+"""
+
+VALUES = ("id", "name", "price", "free", "at", "local", "born", "raw", "ok", "d", "doc", "u", "tags", "t", "bits")
+FIRST = (
+    *(1, "a", D("1.50"), D("12.5000"), datetime(2026, 3, 29, 1, 30, 0, 123456, UTC)),
+    *(datetime(2026, 3, 29, 2, 30, 0, 123456), date(1582, 10, 10), b"\x00\xff", True, 2.5),
+    *('{"a": 1}', "6f9619ff-8b86-d011-b42d-00c04fc964ff", "{x,y}", "10:11:12.5", "101"),
+)
+
+
+def test_snapshots_and_changes_of_postgresql(
+    project: Project, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgresql.tell(ITEM)
+    configure(project, postgresql, TABLES, monkeypatch)
+    ranges = database._Asked.ranges
+
+    def with_a_commit_in_between(asked: Any) -> Any:
+        found = ranges(asked)
+        if asked.query.table.name.table == "item":
+            assert found == ['"id" < 9007199254740993 OR "id" IS NULL', '"id" >= 9007199254740993']
+            postgresql.tell("INSERT INTO shop.item (id, updated_at) VALUES (5, '2026-11-01 10:00:02+00')")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "LEAST_ROWS", 1)
+        patch.setattr(database._Asked, "ranges", with_a_commit_in_between)
+        planned = project.call("plan", "--json")
+        assert planned.code == 0, planned.out + planned.err
+        counts = {table["table"]: table["counts"]["read"] for table in planned.document["tables"]}
+        assert counts == {"shop.item": 2, "shop.Odd x' é": 4}, "all readers see the moment of the first"
+    ran = project.run()
+    assert [len(ran[name]["batches"]) for name in ("shop.item", "shop.Odd x' é")] == [2, 1]
+    assert read_rows(project, "item", *VALUES)[0] == FIRST
+    assert [row[0] for row in read_rows(project, "item", "id")] == [1, 5, 9007199254740993]
+
+    postgresql.tell("""
+        UPDATE shop.item SET name = 'b', updated_at = '2026-11-02 10:00:00+00' WHERE id = 1;
+        DELETE FROM shop."Odd x' é" WHERE "the id" = 2;
+        UPDATE shop."Odd x' é" SET "a`b" = 'new' WHERE "the id" = 3""")
+    monkeypatch.setattr(container, "clock", lambda: NOW + 13 * HOUR)
+    ran = project.run()
+    assert [len(ran[name]["batches"]) for name in ("shop.item", "shop.Odd x' é")] == [1, 1]
+    assert read_rows(project, "item", "id", "name")[0] == (1, "b")
+    history = project.read("Odd x' é", "shop", ("the id", "a`b", "is_current", "valid_to"))
+    at = datetime(2026, 12, 1, 13, tzinfo=UTC)
+    assert sorted(history, key=str) == sorted(
+        [
+            (1, "x'y", True, None),
+            (2, "two\nlines", False, at),
+            (3, None, False, at),
+            (3, "new", True, None),
+            (4, "", True, None),
+        ],
+        key=str,
+    )
+    assert len(project.run()["shop.item"]["batches"]) == 0
+    assert "~at~0-" in objects(project, "shop.Odd x' é")[0]["name"]
+    assert not list((project.folder / "state" / "staged").rglob("*.parquet")), "what is applied is removed"
+
+
+def test_a_database_that_is_away_or_lets_nobody_in(
+    project: Project, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "no such word 7Xq"  # noqa: S105  # it is none
+    tables = '[tables."shop.item"]\nkey = ["id"]\nfull_loads = "snapshot"\n'
+    configure(project, postgresql, tables, monkeypatch)
+    monkeypatch.setenv("DB_PASSWORD", secret)
+    said = project.call("run", "--once", "--json", "--debug")
+    assert said.code == 4, said.out + said.err
+    assert "lets nobody in" in said.out
+    away = servers.Server(f"jdbc:postgresql://127.0.0.1:{servers.free_port()}/shop", "shop", secret, print)
+    configure(project, away, tables, monkeypatch)
+    lost = project.call("run", "--once", "--json", "--debug")
+    assert lost.code == 75, lost.out + lost.err
+    assert "does not answer" in lost.out
+    files = [file.read_bytes() for file in project.folder.rglob("*") if file.is_file()]
+    assert not any(
+        secret.encode() in text for text in (said.out.encode(), said.err.encode(), lost.out.encode(), *files)
+    )
+
+
+def test_changes_of_mariadb(project: Project, mariadb: servers.Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    mariadb.tell("""
+        CREATE DATABASE shop;
+        CREATE TABLE shop.item (
+            id bigint unsigned PRIMARY KEY, name varchar(20), price decimal(8,2), at timestamp(6) NULL,
+            local datetime(6), born date, raw varbinary(8), ok bit(1), y year, t time, doc json, u uuid,
+            small tinyint(1), version int NOT NULL);
+        SET time_zone = '+00:00';
+        INSERT INTO shop.item VALUES
+            (18446744073709551615, 'a', 1.50, '2026-03-29 01:30:00.123456', '2026-03-29 02:30:00.123456',
+             '1582-10-10', x'00ff', b'1', 2026, '-10:11:12', '{"a": 1}',
+             '6f9619ff-8b86-d011-b42d-00c04fc964ff', 7, 1)""")
+    tables = '[tables."shop.item"]\nkey = ["id"]\nsource = { cursor = "version", overlap = 0 }\n'
+    configure(project, mariadb, tables, monkeypatch)
+    assert len(project.run()["shop.item"]["batches"]) == 1
+    names = ("id", "name", "price", "at", "local", "born", "raw", "ok", "y", "t", "doc", "u", "small")
+    assert read_rows(project, "item", *names) == [
+        (
+            *(D(18446744073709551615), "a", D("1.50"), datetime(2026, 3, 29, 1, 30, 0, 123456, UTC)),
+            *(datetime(2026, 3, 29, 2, 30, 0, 123456), date(1582, 10, 10), b"\x00\xff", True, 2026),
+            *("-10:11:12", '{"a": 1}', "6f9619ff-8b86-d011-b42d-00c04fc964ff", 7),
+        )
+    ]
+    mariadb.tell("INSERT INTO shop.item (id, version) VALUES (2, 2)")
+    assert len(project.run()["shop.item"]["batches"]) == 1
+    assert [row[0] for row in read_rows(project, "item", "id")] == [D(2), D(18446744073709551615)]
