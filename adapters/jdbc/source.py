@@ -155,8 +155,11 @@ class JdbcSource:
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         """Read staged files: those of a snapshot as a full load, those of a query as changes."""
-        snapshots = None if taken.load is None else dimension.snapshots or Snapshots()
-        return self.files.read(replace(dimension, snapshots=snapshots), taken, epoch)
+        if taken.load is not None:
+            return self.files.read(replace(dimension, snapshots=dimension.snapshots or Snapshots()), taken, epoch)
+        batch = self.files.read(replace(dimension, snapshots=None), taken, epoch)
+        # A full load is whole with its own batch: a batch that said so again would be an older snapshot.
+        return replace(batch, facts=replace(batch.facts, loaded=None))
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Remove staged files that are applied: the database has their rows."""

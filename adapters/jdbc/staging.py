@@ -56,6 +56,8 @@ class Staging:
         home = self.root / table.schema / table.table
         with _fresh(table, home) as folder:
             position = reader.write(landing.query, folder)
+            for number, file in enumerate(sorted(folder.glob("*.parquet")), 1):
+                file.rename(folder / f"{number}.parquet")
             found = _surveyed(landing, folder)
             if found is not None:
                 is_cursor_a_time = landing.cursor is not None and is_time(landing.cursor.type)
@@ -123,7 +125,7 @@ def digest_of(rows: Any, only: Any = None) -> str | None:
         for row in zip(*(_values(column) for column in batch.columns), strict=True):
             has_rows = True
             total += int.from_bytes(hashlib.blake2b(repr(row).encode(), digest_size=8).digest(), "big")
-    return f"{total % (1 << 64):016x}" if has_rows else None
+    return f"{total % (1 << 48):012x}" if has_rows else None
 
 
 def _values(column: pa.Array) -> list[Any]:

@@ -17,10 +17,13 @@ from hypothesis import strategies as st
 from lakeward.adapters.jdbc import source, staging
 from lakeward.adapters.jdbc.names import Staged
 from lakeward.adapters.spark.local_frame import LocalFrame
-from lakeward.core.dimension import TableName
+from lakeward.core.dimension import Snapshots, TableName
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
+from lakeward.core.history.options import History
 from lakeward.core.ledger import Past
 from lakeward.core.loads import Load
+from lakeward.core.progress import Progress
+from lakeward.core.splicing import span_of
 
 HOUR = 3600
 
@@ -208,6 +211,8 @@ def test_rows_of_a_snapshot_are_a_full_load_and_those_of_a_query_are_ordered_by_
     assert batch.facts.greatest is not None
     assert batch.facts.greatest.sequence == play.now + int(2.5 * SECOND)
     assert [item.is_load for item in batch.facts.objects] == [False]
+    kept = replace(play.dimension, snapshots=Snapshots(), history=History())
+    assert span_of(kept, batch.facts, Progress(batch=1), []) is None, "it is no older snapshot of a history"
     assert isinstance(batch.frame.rows, pa.Table)
 
 
