@@ -78,7 +78,7 @@ class Runtime:
     small_batch: int = SMALL_BATCH
 
     def require(self, *jars: str, settings: Mapping[str, str] | None = None) -> None:
-        """Ask for groups of jars and for session settings."""
+        """Ask for groups of jars, for other jars by `coordinates@sha256`, and for session settings."""
         self.jars.update(jars)
         self.settings.update(settings or {})
 
