@@ -116,7 +116,7 @@ _OWN_OF_FILES: Final = """\
 Of the source `files` these are all keys of [its own](#source-files) but `path`, `landing`, `archive`, `max_files`
 and `max_bytes`; `folder` is where the files of this table lie. Of the source `kafka` they are `topics`, `format`
 and [the keys of messages](#source-kafka) from `source_zone` to `before_image_prefix`, and of the source `jdbc`
-`cursor`, `overlap`, `every` and `partitions`, of [its own](#source-jdbc).
+`cursor`, `overlap`, `source_zone`, `every` and `partitions`, of [its own](#source-jdbc).
 """
 
 _LEDGER: Final = """\

@@ -67,8 +67,8 @@ class Database:
         with self._connected(spark, query.table.name) as connection:
             asked = _Asked(connection, self._dialect, query)
             position = asked.position()
-            session, ranges = asked.moment(), asked.ranges()
-            rows = self._rows(spark, asked.sql, query, session, ranges)
+            ranges = asked.ranges()
+            rows = self._rows(spark, asked.sql, query, asked.session(len(ranges)), ranges)
             rows.write.parquet(f"file://{folder}")
         return position
 
@@ -126,12 +126,12 @@ class _Asked:
                     return "-".join(found)
         return None
 
-    def moment(self) -> str | None:
-        """Return what readers say first, so that all of them see one moment, where the database can do that.
+    def session(self, readers: int) -> str | None:
+        """Return what readers say first, so that several see one moment, where the database can do that.
 
-        Of a single query each database shows one moment.
+        To a single statement each database shows one moment.
         """
-        if self.query.cursor is not None or self.dialect.export is None:
+        if readers < 2 or self.dialect.export is None:
             return self.dialect.session
         self.connection.setAutoCommit(False)
         self.connection.setTransactionIsolation(_REPEATABLE_READ)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
 from lakeward.adapters.catalogue.connection import ConnectionOptions
+from lakeward.adapters.landed.values import zone
 from lakeward.adapters.s3.access import is_url
 
 _DURATION: Final = re.compile(r"([1-9][0-9]*) *(s|m|h|d)")
@@ -61,6 +62,9 @@ class TableReads(BaseModel):
         None,
         description="How far behind the highest cursor that was applied each query begins, for transactions that "
         "commit late: a duration for a time (without it `10m`), a whole number for a number (without it `1000`).",
+    )
+    source_zone: Annotated[str, AfterValidator(zone)] = Field(
+        "UTC", description="The time zone of a cursor without one, and of the days of a history."
     )
     every: Annotated[str, AfterValidator(_interval)] = Field(
         "12h",

@@ -194,7 +194,8 @@ def _check(dimension: Dimension, reads: JdbcSourceOptions) -> None:
         raise ConfigError(
             f"{name}: a table that is read from a database needs a key",
             found="rows are read again and again, and without a key each would be added once more",
-            todo=f'Name columns that tell its rows apart: `key` under [tables."{name}"].',
+            todo=f'Name columns that tell its rows apart: `key` under [tables."{name}"]. Where that has rules, '
+            "declare its columns as well, or let a [catalogue] tell them.",
         )
     if dimension.snapshots is None and reads.cursor is None:
         raise ConfigError(
@@ -291,5 +292,12 @@ def make_source(
 
 
 def _as_files(root: Any, reads: JdbcSourceOptions) -> FilesOptions:
-    """Return how the source of files reads what is staged."""
-    return FilesOptions(path=str(root), format="parquet", names=PATTERN, snapshots="folder", order_by=reads.cursor)
+    """Return how the source of files reads what is staged; the time in a name is in UTC."""
+    return FilesOptions(
+        path=str(root),
+        format="parquet",
+        names=PATTERN,
+        snapshots="folder",
+        order_by=reads.cursor,
+        source_zone="UTC" if reads.cursor is None else reads.source_zone,
+    )

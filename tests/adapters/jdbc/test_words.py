@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from fake_database import Play
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,6 +146,16 @@ def test_settings_that_cannot_be_meant_are_refused_without_showing_a_secret(
     with pytest.raises(ConfigError, match=words) as refused:
         read_options({"url": "jdbc:postgresql://db/shop", "formats": {}, **settings}, runtime)
     assert "hunter2" not in str(refused.value)
+
+
+def test_the_time_at_which_a_snapshot_was_read_is_in_utc_and_that_of_a_cursor_where_the_database_writes_it(
+    tmp_path: Path,
+) -> None:
+    berlin = {"source_zone": "Europe/Berlin"}
+    for cursor, zone in ((None, "UTC"), ("updated_at", "Europe/Berlin")):
+        own = {} if cursor is None else {"cursor": cursor}
+        files = Play(tmp_path, settings={**berlin, **own}).open().files
+        assert files.options.source_zone == zone
 
 
 def test_a_table_says_for_itself_what_is_otherwise_there() -> None:
