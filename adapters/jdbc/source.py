@@ -69,20 +69,26 @@ class JdbcSource:
         reads = self._reads(dimension.source)
         _check(dimension, reads)
         is_preview = past.load is not None and past.load.since is None and past.load.settles is None
-        # What a process staged and nobody applied may be gone: it is read again.
-        past = replace(past, load=_load(dimension, past), waiting={}, start=None)
+        # What was staged and never applied may be gone: it is read again.
+        waiting, past = past.waiting, replace(past, load=_load(dimension, past), waiting={}, start=None)
         with self._locks[dimension.source]:
             found = self._next(dimension, past)
             if not found and not is_preview:
                 self._land_due(dimension, past, reads)
                 found = self._next(dimension, past)
-        return _taken(dimension, past, found, is_dated=reads.cursor is None)
+        there = {item.name for item in self._listed(dimension.source)}
+        taken = _taken(dimension, past, found, is_dated=reads.cursor is None)
+        return replace(taken, overtaken=tuple(name for name in waiting if name not in there))
+
+    def _listed(self, table: TableName) -> Sequence[SourceObject]:
+        listed, _ = self.files.folder.list(table) or ((), ())
+        return listed
 
     def _next(self, dimension: Dimension, past: Past) -> Sequence[SourceObject]:
         """Return the staged files that come next: of one snapshot, or of the queries before the next snapshot."""
         table = dimension.source
-        listed, _ = self.files.folder.list(table) or ((), ())
-        every = {item: staged for item in listed if (staged := Staged.of(item.name)) and not past.has_applied(item)}
+        listed = [item for item in self._listed(table) if not past.has_applied(item)]
+        every = {item: staged for item in listed if (staged := Staged.of(item.name))}
         newest = _newest_snapshot(past)
         stale = [i for i, one in every.items() if not one.is_snapshot and newest is not None and one.time < newest]
         if stale and dimension.readers == 1:

@@ -77,8 +77,11 @@ def test_what_was_staged_and_is_gone_is_read_again(tmp_path: Path) -> None:
     play = of_rows(by_cursor(tmp_path), 1, 2)
     play.run()
     play.database.put(3, "new", 60)
-    play.step(dies=True)
+    noted = {item.name: item for item in play.take().objects}
     play.lose_staged()
+    play.pass_by(1)
+    taken = play.open().take(play.dimension, replace(play.past, waiting=noted))
+    assert taken.overtaken == tuple(noted), "the ledger does not wait for it"
     assert (play.run(), play.names) == (1, play.expected)
 
 
