@@ -144,12 +144,15 @@ class _Asked:
         most = self.query.partitions or (_READERS if self.dialect.export else 1)
         if key is None or not is_number(key.type) or self.query.cursor is not None or most == 1:
             return ()
-        name = self._quoted(key.name)
-        tiles = f"SELECT {name} AS k, NTILE({most}) OVER (ORDER BY {name}) AS tile FROM {self._table}"
-        rows = self._rows(f"SELECT MIN(k), COUNT(*) FROM ({tiles}) tiles GROUP BY tile ORDER BY tile")
-        if sum(int(count or 0) for _, count in rows) < LEAST_ROWS:
+        ((count, *_),) = self._rows(f"SELECT COUNT(*) FROM {self._table}")
+        rows = int(count or 0)
+        if rows < LEAST_ROWS:
             return ()
-        return conditions(name, [int(first) for first, _ in rows if first is not None])
+        name, step = self._quoted(key.name), -(-rows // most)
+        firsts = ", ".join(map(str, range(step + 1, rows + 1, step)))
+        numbered = f"SELECT {name} AS k, ROW_NUMBER() OVER (ORDER BY {name}) AS place FROM {self._table}"
+        found = self._rows(f"SELECT k FROM ({numbered}) numbered WHERE place IN ({firsts})")
+        return conditions(name, [int(first) for (first,) in found if first is not None])
 
     @property
     def sql(self) -> str:
@@ -188,12 +191,12 @@ class _Asked:
 
 
 def conditions(key: str, bounds: Sequence[int]) -> Sequence[str]:
-    """Return conditions that part all rows at the bounds, of which the first is the least.
+    """Return conditions that part all rows at the bounds; none where there are no bounds.
 
-    >>> conditions("id", [1, 5, 5, 9])
+    >>> conditions("id", [5, 5, 9])
     ['id < 5 OR id IS NULL', 'id >= 5 AND id < 9', 'id >= 9']
     """
-    parts = sorted({*bounds} - {min(bounds, default=0)})
+    parts = sorted({*bounds})
     if not parts:
         return ()
     between = [f"{key} >= {low} AND {key} < {high}" for low, high in pairwise(parts)]
