@@ -87,16 +87,23 @@ def find_restart(
 ) -> FoundRestart | None:
     """Return the first row at which the log starts over against what the table has `reached`, or None.
 
-    Places are lifted already: a row in `acked` steps back no more. Its log has another name still.
+    Places are lifted already: a row in `acked` steps back no more. Its log has another name still. Rows of a
+    snapshot that come right before the first change of the new log, newer and lower than all, are of it as well.
     """
     decided = {(restart.order, restart.row) for restart in acked}
+    reads: tuple[ObjectSpans, int] | None = None
     for item in objects:
         found = [] if item.steps.sure is None else [(item.steps.sure.row, _why(item.steps.sure, reached))]
         for span in sorted(item.spans, key=lambda span: span.row):
             why = _other_log(span, reached)
             if why is not None and (item.order, span.row) not in decided:
                 found.append((span.row, why))
+            if not found or span.row < min(found)[0]:
+                begins = _may_begin_a_log(span, reached)
+                reads = reads or ((item, span.row) if begins else None) if span.of_reads else None
             reached = reached.after(span)
+        if found and reads is not None:
+            return _found(*reads, _READ, reached)
         if found:
             return _found(item, *min(found), reached)
     return None
@@ -119,11 +126,16 @@ def find_likely_restart(
         if is_stale and item.steps.likely is not None:
             return _found(item, item.steps.likely.row, _STALE, reached)
         for span in sorted(item.spans, key=lambda span: span.row):
-            is_lowest = before.lowest is not None and 0 < span.greatest < before.lowest
-            if span.of_reads and is_lowest and before.is_newer(span.earliest):
+            if _may_begin_a_log(span, before):
                 return _found(item, span.row, _STALE, reached)
             reached = reached.after(span)
     return None
+
+
+def _may_begin_a_log(span: LogSpan, reached: LogReached) -> bool:
+    """Whether rows of a snapshot are newer than all that came before them, and lower."""
+    is_lowest = reached.lowest is not None and 0 < span.greatest < reached.lowest
+    return span.of_reads and is_lowest and reached.is_newer(span.earliest)
 
 
 def _found(item: ObjectSpans, row: int, why: str, reached: LogReached) -> FoundRestart:

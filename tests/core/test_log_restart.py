@@ -123,6 +123,32 @@ def test_a_restart_within_one_batch_is_found() -> None:
     assert feed.rows == {1: "b"}
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_snapshot_before_the_first_change_of_a_new_log_is_of_that_log(runs: int) -> None:
+    """A new slot begins with a snapshot, whose rows came before the change that shows the new log."""
+    feed = Feed()
+    feed.deliver((R, 1, "s", 1000, 0), (U, 1, "u", 1010, 1), (C, 2, "x", 1020, 2))
+    if runs == 2:
+        apply_changes(feed.job)
+    feed.deliver((R, 1, "snap", 400, 90), (R, 3, "snap", 400, 90))
+    feed.deliver((U, 3, "v", 410, 91))
+    with pytest.raises(AlarmRaised) as raised:
+        apply_changes(feed.job)
+    assert "row 1 of 00000002" in raised.value.found
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {1: "snap", 2: "x", 3: "v"}
+
+
+def test_a_snapshot_before_changes_of_the_old_log_is_of_that_one() -> None:
+    feed = Feed()
+    feed.apply((C, 1, "a", 1000, 0), (C, 2, "x", 1010, 1))
+    feed.deliver((R, 3, "lagging", 400, 90))
+    feed.deliver((U, 1, "b", 1020, 91))
+    raised = feed.stops((U, 1, "c", 500, 200))
+    assert "row 1 of 00000004" in raised.found
+
+
 def test_a_restart_within_one_object_is_found_at_its_row() -> None:
     feed = Feed()
     raised = feed.stops((C, 1, "a", 900_000, 0), (U, 1, "b", 900_001, 1), (U, 1, "c", 5000, 60))
