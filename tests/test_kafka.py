@@ -117,9 +117,13 @@ def test_a_shop_comes_exact_through_a_broker(
     assert kafka_broker.told("lakeward.orders", "exact.shop.orders").keys() == {0, 1}
     assert not list((project.folder / "landing").rglob("exact*.json"))
 
-    # What is no JSON waits for a person; what comes behind it goes on.
+    # Spark reads the same files of a large batch. What is no JSON waits for a person.
+    project.configure(f"{TABLES}\n[spark]\nsmall_batch = 0", source, source_kind="kafka")
+    shop.transaction(("customer", 1, None), ("customer", 8, "é \u2028 \u0000"), ("customer", 3, "c"))
+    assert project.run()["shop.customer"]["counts"]["skipped"] == 1
+    assert shop.equals(project)
     kafka_broker.send("exact.shop.orders", b"\xff{", key=b'{"id":9}', partition=1)
-    shop.transaction(("orders", 5, "z"))
-    project.call("run", "--once", "--json")
+    ended = project.call("run", "--once", "--json")
+    assert project.entries(), ended
     (entry,) = project.entries()
     assert "no UTF-8, in hexadecimal: ff7b" in json.dumps(entry)

@@ -64,8 +64,13 @@ def refuse_damage(
     *,
     has_own_folder: bool,
     path_columns: Collection[str] = (),
+    may_be_unreadable: bool = False,
 ) -> None:
-    """Stop at a file that breaks the rules as a whole, and at columns not declared or from its path."""
+    """Stop at a file that breaks the rules as a whole, and at columns not declared or from its path.
+
+    It `may_be_unreadable` where it is not for its writer what stands in it together: then its rows go into
+    quarantine, or QUARANTINE-001 stops the table.
+    """
     by_order = by_object(found)
     if any(file.layout is not None for file in files):
         refuse_moved_columns(dimension, frame, found, {file.item.order: file.item.name for file in files})
@@ -79,7 +84,7 @@ def refuse_damage(
         if has_own_folder and has_others_alone(groups):
             others = other_tables(_of_file(frame, file), is_shared=False)
             raise of_others(dimension, f"{file.item.name} has", others)
-        if rows and all(MALFORMED in group.flags for group in rows):
+        if rows and all(MALFORMED in group.flags for group in rows) and not may_be_unreadable:
             raise _unreadable(dimension, _of_file(frame, file), file)
 
 

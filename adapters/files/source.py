@@ -75,6 +75,8 @@ class FilesSource:
     of_tables: Mapping[TableName, FilesOptions] = field(default_factory=dict)
     now: Callable[[], int] = clock
     small_batch: int = 0
+    may_be_unreadable: bool = False
+    """Whether a file of which no row can be read is no damage: its lines are together by chance."""
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_links: set[TableName] = field(default_factory=set)
     kept: KeptFrames = field(default_factory=KeptFrames)
@@ -158,7 +160,7 @@ class FilesSource:
             if len(unchanged.objects) < len(objects) or must_look_again:
                 close()
                 return self._read_or_nothing(dimension, taken if must_look_again else unchanged, epoch)
-            _refuse(table, frame, files, found)
+            _refuse(table, frame, files, found, may_be_unreadable=self.may_be_unreadable)
             others = self._others(table, frame, found)
             tagged = [replace(item, etag=tags[item.name]) for item in objects]
             batch = _batch_of(table, judged, found, tagged, taken, epoch, close)
@@ -313,12 +315,15 @@ def _cautions(
     return {**counted, **folders_of_no_column(dimension.schema, read.schema, paths)}
 
 
-def _refuse(table: TableFiles, frame: Frame, files: Sequence[File], found: Sequence[Group]) -> None:
+def _refuse(
+    table: TableFiles, frame: Frame, files: Sequence[File], found: Sequence[Group], *, may_be_unreadable: bool
+) -> None:
     """Stop at files that are damaged, and at those of which no row has what the settings name."""
     refuse_damage(
         *(table.dimension, frame, files, found),
         has_own_folder=table.has_own_folder,
         path_columns=table.options.path_columns,
+        may_be_unreadable=may_be_unreadable,
     )
     refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
 

@@ -30,6 +30,7 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
         *(files, _folder(root), runtime.spark, options["formats"], tables),
         now=runtime.now,
         small_batch=runtime.small_batch,
+        may_be_unreadable=True,
     )
     return KafkaSource(settings, connect(settings, runtime), Staging(root), source, tables)
 

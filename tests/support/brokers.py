@@ -6,12 +6,10 @@ Java, the test is skipped; `LAKEWARD_SERVERS=required`, which the gate sets, mak
 
 from __future__ import annotations
 
-import base64
 import os
 import subprocess
 import time
 import tomllib
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -54,6 +52,7 @@ broker.heartbeat.interval.ms=300
 broker.session.timeout.ms=1500
 """
 
+_CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
 PASSWORD = "kafka secret word"  # noqa: S105  # of a broker that lives for a test
 
 
@@ -145,10 +144,9 @@ def kafka(folder: Path) -> Iterator[RunningBroker]:
     ports = {name: free_port() for name in ("port", "guarded", "controller")}
     settings = folder / "server.properties"
     settings.write_text(_SETTINGS.format(data=folder / "data", **ports), "utf-8")
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     quick = [java, "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     storage = [*quick, "-Xmx128m", "-cp", path, "kafka.tools.StorageTool", "format", "--standalone"]
-    subprocess.run([*storage, "-t", cluster, "-c", str(settings)], check=True, capture_output=True)
+    subprocess.run([*storage, "-t", _CLUSTER, "-c", str(settings)], check=True, capture_output=True)
     start = [*quick, "-Xms128m", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", path]
     made = RunningBroker(f"127.0.0.1:{ports['port']}", f"127.0.0.1:{ports['guarded']}")
 

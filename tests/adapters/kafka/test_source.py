@@ -150,6 +150,15 @@ def test_a_message_that_is_no_text_goes_into_quarantine_with_its_bytes(tmp_path:
     assert bytes.fromhex(line["key"].rpartition(" ")[2]) == b"\xfe"
 
 
+def test_a_message_that_cannot_be_read_is_no_damage_where_it_comes_alone(tmp_path: Path) -> None:
+    own = feed(tmp_path)
+    own.send()
+    own.apply()
+    own.broker.send(TOPIC, b"no JSON")
+    assert own.apply() == [1]
+    assert [json.loads(line)["value"] for line in own.rejects] == ["no JSON"]
+
+
 def test_tombstones_are_skipped(tmp_path: Path) -> None:
     own = feed(tmp_path)
     own.send()
