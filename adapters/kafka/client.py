@@ -91,7 +91,7 @@ class KafkaBroker:
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
         """Yield the committed messages of a range of offsets, in their order."""
-        consumer = Consumer({**self._settings, **_READER}, logger=_QUIET)
+        consumer = self._made(Consumer, {**self._settings, **_READER})
         with closing(consumer):
             consumer.assign([TopicPartition(topic, partition, start)])
             while True:
@@ -143,7 +143,18 @@ class KafkaBroker:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        return AdminClient(self._settings, logger=_QUIET)
+        return self._made(AdminClient, self._settings)
+
+    def _made(self, client: Callable[..., T], settings: Mapping[str, Any]) -> T:
+        """Return a client; raises ConfigError for a file of certificates or a key that cannot be read."""
+        try:
+            return client(dict(settings), logger=_QUIET)
+        except KafkaException as error:
+            raise ConfigError(
+                f"no client of the broker {self.options.servers} can be made",
+                found=error.args[0].str(),
+                todo="Correct [source.security]: the files that it names, and what the secrets hold.",
+            ) from None
 
     @cached_property
     def _settings(self) -> dict[str, Any]:

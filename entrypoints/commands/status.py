@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ from lakeward.core.failures import Failure
 from lakeward.core.ledger import ObjectState
 from lakeward.core.loads import Awaited
 from lakeward.core.other_tables import words_of
-from lakeward.core.ports import Standing
+from lakeward.core.ports import Backlog, Ledger, Standing
 from lakeward.core.progress import Progress
 from lakeward.entrypoints import documents, joined_view, troubles, view
 from lakeward.entrypoints.context import (
@@ -88,10 +88,11 @@ def status(
     with container_of(configured) as container:
         wanted = chosen(configured, tables or ())
         there = look(container, wanted.tables)
-        found, failed = _read(container, configured, wanted.tables)
-        has_backlog = container.backlog() is not None
+        backlog = _Backlog(container.backlog(), container.ledger())
+        found, failed = _read(container, configured, wanted.tables, backlog)
         joined = joined_view.stands(container, configured, wanted.joined)
     failed += [(one.name, one.error) for one in joined if one.error is not None]
+    there = replace(there, warnings=(*there.warnings, *backlog.warnings))
     there = there.with_cautions(_words_of_others(found, configured))
     every: list[_Found | joined_view.Stands] = [*found, *joined]
     failures = {one.name: one.failure for one in every if one.failure is not None}
@@ -103,7 +104,7 @@ def status(
         also = {"joined": [joined_view.status_document(one) for one in joined], **documents.findings(there)}
         documents.emit("status", {"tables": listed, **also, "exit_code": code})
         return code
-    _show(found, configured.settings.target["kind"], has_backlog=has_backlog)
+    _show(found, configured.settings.target["kind"], has_backlog=backlog.port is not None)
     if joined:
         view.console().print(joined_view.status(joined))
     for one in found:
@@ -148,7 +149,7 @@ def _show_errors(
 
 
 def _read(
-    container: Any, configured: Configured, chosen: Iterable[TableName]
+    container: Any, configured: Configured, chosen: Iterable[TableName], backlog: _Backlog
 ) -> tuple[list[_Found], list[tuple[TableName, LakewardError]]]:
     """Return what stands of each table, and those of which that cannot be told."""
     target, ledger, now = container.target(), container.ledger(), container.runtime().now()
@@ -163,22 +164,29 @@ def _read(
             continue
         raised = _alarms_of(str(name), standing.progress, now, account.acked)
         every, has_failed = (*account.alarms, *raised), account.failure is not None or bool(account.alarms)
-        waiting = _waiting(container, configured.read[name], str(name))
+        waiting = backlog.waiting(configured.read[name], str(name))
         found.append(_Found(name, standing, every, account.awaited, account.failure, has_failed, waiting))
     return found, failed
 
 
-def _waiting(container: Any, table: TableName, name: str) -> int | None:
-    """Return how many messages wait for a table, by the objects that the ledger knows as applied."""
-    backlog = container.backlog()
-    if backlog is None:
-        return None
-    applied = container.ledger().objects(name, ObjectState.APPLIED, ObjectState.ARCHIVED)
-    try:
-        found: int | None = backlog.waiting(table, [record.object.name for record in applied])
-    except LakewardError:  # the next run says why
-        return None
-    return found
+@dataclass(slots=True)
+class _Backlog:
+    """How many messages wait for tables, by the objects that the ledger knows as applied; why that is unknown."""
+
+    port: Backlog | None
+    ledger: Ledger
+    warnings: list[str] = field(default_factory=list)
+
+    def waiting(self, table: TableName, name: str) -> int | None:
+        """Return how many wait for a table; once the source did not answer it is not asked again."""
+        if self.port is None or self.warnings:
+            return None
+        applied = self.ledger.objects(name, ObjectState.APPLIED, ObjectState.ARCHIVED)
+        try:
+            return self.port.waiting(table, [record.object.name for record in applied])
+        except LakewardError as error:
+            self.warnings.append(f"How much waits cannot be told: {error.what}.")
+            return None
 
 
 def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> int:

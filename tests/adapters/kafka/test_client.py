@@ -134,6 +134,13 @@ def test_a_broker_that_is_away_is_tried_again_later() -> None:
     assert raised.value.retryable
 
 
+def test_certificates_that_cannot_be_read_are_a_mistake_in_the_settings() -> None:
+    pytest.importorskip("confluent_kafka")
+    broker = client("127.0.0.1:1", security={"protocol": "SSL", "ca_file": "not-there.pem"})
+    with pytest.raises(ConfigError, match=r"source\.security"):
+        broker.topics()
+
+
 SASL: Mapping[str, Any] = {
     "protocol": "SASL_PLAINTEXT",
     "sasl_mechanism": "PLAIN",
