@@ -140,7 +140,7 @@ def test_an_unknown_kind_is_answered_with_what_is_installed(lakeward: Command, t
     write(tmp_path, MEMORY.replace('[source]\nkind = "memory"', '[source]\nkind = "dsm"'), ORDERS)
     assert lakeward("run").err.splitlines()[:2] == [
         "error: no source is called 'dsm'. Did you mean 'dms'?",
-        "  installed: dms, files, kafka, memory, shop",
+        "  installed: dms, files, jdbc, kafka, memory, shop",
     ]
 
 

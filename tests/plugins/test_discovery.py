@@ -36,7 +36,7 @@ def nothing(options: Any, runtime: Any) -> None:
 def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
     registry = registry_of(load(entry_points=False))
     assert [[*shelf] for shelf in registry] == [
-        ["dms", "files", "kafka", "memory"],
+        ["dms", "files", "jdbc", "kafka", "memory"],
         ["dms", "files", "kafka"],
         ["delta", "hudi", "iceberg", "memory"],
         ["memory", "poll"],
