@@ -101,7 +101,7 @@ def test_snapshots_and_changes_of_postgresql(
 ) -> None:
     postgresql.tell(ITEM)
     configure(project, postgresql, TABLES, monkeypatch)
-    session = database._Asked.session
+    session = database._Request.session
 
     def with_a_commit_in_between(asked: Any, readers: int) -> Any:
         found = session(asked, readers)
@@ -112,7 +112,7 @@ def test_snapshots_and_changes_of_postgresql(
 
     with monkeypatch.context() as patch:
         patch.setattr(database, "LEAST_ROWS", 1)
-        patch.setattr(database._Asked, "session", with_a_commit_in_between)
+        patch.setattr(database._Request, "session", with_a_commit_in_between)
         planned = project.call("plan", "--json")
         assert planned.code == 0, planned.out + planned.err
         counts = {table["table"]: table["counts"]["read"] for table in planned.document["tables"]}

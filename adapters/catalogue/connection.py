@@ -112,7 +112,7 @@ def driver_jars(options: ConnectionOptions, section: str) -> Sequence[Jar]:
 
 
 @contextmanager
-def connected(java: Any, options: ConnectionOptions, password: Secret | None) -> Iterator[Any]:
+def connect(java: Any, options: ConnectionOptions, password: Secret | None) -> Iterator[Any]:
     """Connect to the database, in a JVM whose class path has the driver; closed with the context.
 
     Raises Py4JError as the driver does: show of it what `driver_message` returns, and nothing else.

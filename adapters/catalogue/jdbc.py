@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from lakeward.adapters.catalogue.connection import (
     ConnectionOptions,
     bare_url,
-    connected,
+    connect,
     driver_jars,
     driver_message,
 )
@@ -44,7 +44,7 @@ class JdbcCatalogue:
         jars = [fetch(jar) for jar in driver_jars(self.options, "catalogue")]
         with jvm(jars) as java:
             try:
-                with connected(java, self.options, password) as connection:
+                with connect(java, self.options, password) as connection:
                     return describe(connection, self.options, tables)
             except Py4JError as error:
                 # Not `from error`: what a driver says may have the password in it.

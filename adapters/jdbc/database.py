@@ -14,7 +14,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeward.adapters.catalogue.connection import connected, login
+from lakeward.adapters.catalogue.connection import connect, login
 from lakeward.adapters.catalogue.jdbc import describe
 from lakeward.adapters.jdbc.cursors import is_number
 from lakeward.adapters.jdbc.dialects import Dialect, dialect_of
@@ -56,7 +56,7 @@ class Database:
 
     def describe(self, table: TableName) -> SourceTable | None:
         """Return what the database says of a table, None where it has none of that name."""
-        with self._connected(self.spark(), table) as connection:
+        with self._connect(self.spark(), table) as connection:
             return describe(connection, self.options, [table]).get(table)
 
     def write(self, query: Query, folder: Path) -> str | None:
@@ -64,11 +64,11 @@ class Database:
         spark = self.spark()
         for name, value in _PARQUET.items():
             spark.conf.set(name, value)
-        with self._connected(spark, query.table.name) as connection:
-            asked = _Asked(connection, self._dialect, query)
-            position = asked.position()
-            ranges = asked.ranges()
-            rows = self._rows(spark, asked.sql, query, asked.session(len(ranges)), ranges)
+        with self._connect(spark, query.table.name) as connection:
+            request = _Request(connection, self._dialect, query)
+            position = request.position()
+            ranges = request.ranges()
+            rows = self._rows(spark, request.sql, query, request.session(len(ranges)), ranges)
             rows.write.parquet(f"file://{folder}")
         return position
 
@@ -77,10 +77,10 @@ class Database:
         return dialect_of(self.options.types)
 
     @contextmanager
-    def _connected(self, spark: SparkSession, table: TableName) -> Iterator[Any]:
+    def _connect(self, spark: SparkSession, table: TableName) -> Iterator[Any]:
         password = self._password()
         try:
-            with connected(spark._jvm, self.options, password) as connection:
+            with connect(spark._jvm, self.options, password) as connection:
                 yield connection
         except FAILURES as error:
             # Not `from error`: what a driver says may have the password in it.
@@ -110,7 +110,7 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     """A query as it is asked of a connection, which stays open until all readers are done."""
 
     connection: Any

@@ -25,15 +25,15 @@ def failure_of(
     """Return what to say where a driver or Spark failed; the error itself where Java does not answer any more."""
     java = _origin(error)
     if java is None:
-        return error if is_cut_off(error) else _failed(table, options, str(error), password)
+        return error if is_cut_off(error) else _read_error(table, options, str(error), password)
     states = [state for state in map(_state, _chain(java)) if state is not None]
-    said = _hidden(root_cause(error)[1], options, password)
+    said = _hide_secrets(root_cause(error)[1], options, password)
     if any(state.startswith(_LOGIN) for state in states):
-        return _refused(options, said)
+        return _login_error(options, said)
     is_of_network = any(_class(one).startswith(_OF_NETWORK) for one in _chain(java))
     if is_of_network or any(state.startswith(_AWAY) for state in states):
-        return _away(options, said)
-    return _failed(table, options, said, password)
+        return _away_error(options, said)
+    return _read_error(table, options, said, password)
 
 
 def _origin(error: BaseException) -> Any:
@@ -63,14 +63,14 @@ def _state(java: Any) -> str | None:
     return None if state is None else str(state)
 
 
-def _hidden(said: str, options: ConnectionOptions, password: Secret | None) -> str:
+def _hide_secrets(said: str, options: ConnectionOptions, password: Secret | None) -> str:
     """Return the first line of a message without the password and the properties of the URL."""
     first = next((line.strip() for line in said.splitlines() if line.strip()), "it does not say why")
     first = first.replace(options.url, bare_url(options))
     return first if password is None else password.hidden_in(first)
 
 
-def _refused(options: ConnectionOptions, said: str) -> LakewardError:
+def _login_error(options: ConnectionOptions, said: str) -> LakewardError:
     return SourceError(
         f"the database {bare_url(options)} lets nobody in",
         found=said,
@@ -78,7 +78,7 @@ def _refused(options: ConnectionOptions, said: str) -> LakewardError:
     )
 
 
-def _away(options: ConnectionOptions, said: str) -> LakewardError:
+def _away_error(options: ConnectionOptions, said: str) -> LakewardError:
     return StoreUnreachable(
         f"the database {bare_url(options)} does not answer",
         found=said,
@@ -87,10 +87,10 @@ def _away(options: ConnectionOptions, said: str) -> LakewardError:
     )
 
 
-def _failed(table: TableName, options: ConnectionOptions, said: str, password: Secret | None) -> LakewardError:
+def _read_error(table: TableName, options: ConnectionOptions, said: str, password: Secret | None) -> LakewardError:
     return SourceError(
         f"{table}: its rows cannot be read from {bare_url(options)}",
-        found=_hidden(said, options, password),
+        found=_hide_secrets(said, options, password),
         todo="Nothing of what was read is applied. Correct what the database or Spark says; may the user read the "
         "table?",
     )

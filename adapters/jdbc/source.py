@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -49,7 +48,7 @@ class JdbcSource:
     staging: Staging
     files: FilesSource
     now: Callable[[], int] = clock
-    _locks: dict[TableName, Lock] = field(default_factory=lambda: defaultdict(Lock))
+    _locks: dict[TableName, Lock] = field(default_factory=dict)
 
     @property
     def lateness(self) -> Lateness:
@@ -71,23 +70,23 @@ class JdbcSource:
         is_preview = past.load is not None and past.load.since is None and past.load.settles is None
         # What was staged and never applied may be gone: it is read again.
         waiting, past = past.waiting, replace(past, load=_load(dimension, past), waiting={}, start=None)
-        with self._locks[dimension.source]:
-            found = self._next(dimension, past)
+        with self._locks.setdefault(dimension.source, Lock()):
+            found = self._next_objects(dimension, past)
             if not found and not is_preview:
                 self._land_due(dimension, past, reads)
-                found = self._next(dimension, past)
-        there = {item.name for item in self._listed(dimension.source)}
-        taken = _taken(dimension, past, found, is_dated=reads.cursor is None)
+                found = self._next_objects(dimension, past)
+        there = {item.name for item in self._list(dimension.source)}
+        taken = _choose(dimension, past, found, is_dated=reads.cursor is None)
         return replace(taken, overtaken=tuple(name for name in waiting if name not in there))
 
-    def _listed(self, table: TableName) -> Sequence[SourceObject]:
+    def _list(self, table: TableName) -> Sequence[SourceObject]:
         listed, _ = self.files.folder.list(table) or ((), ())
         return listed
 
-    def _next(self, dimension: Dimension, past: Past) -> Sequence[SourceObject]:
+    def _next_objects(self, dimension: Dimension, past: Past) -> Sequence[SourceObject]:
         """Return the staged files that come next: of one snapshot, or of the queries before the next snapshot."""
         table = dimension.source
-        listed = [item for item in self._listed(table) if not past.has_applied(item)]
+        listed = [item for item in self._list(table) if not past.has_applied(item)]
         every = {item: staged for item in listed if (staged := Staged.of(item.name))}
         newest = _newest_snapshot(past)
         stale = [i for i, one in every.items() if not one.is_snapshot and newest is not None and one.time < newest]
@@ -104,10 +103,11 @@ class JdbcSource:
         return [item for item, one in waiting.items() if not snapshots or one.time < snapshots[0]]
 
     def _land_due(self, dimension: Dimension, past: Past, reads: JdbcSourceOptions) -> None:
-        applied = list(_applied(past))
+        applied = list(_applied_reads(past))
         snapshot = past.load is not None and _is_due(past, reads, self.now())
         if snapshot or reads.cursor is not None:
-            time = _time(self.now(), past, applied)
+            staged = (one for item in self._list(dimension.source) if (one := Staged.of(item.name)))
+            time = _time(self.now(), past, [*applied, *staged])
             landing = self._landing(dimension, reads, applied, time, is_snapshot=snapshot)
             self.staging.land(dimension.source, self.reader, landing)
 
@@ -121,7 +121,7 @@ class JdbcSource:
         is_snapshot: bool,
     ) -> Landing:
         """Return what to read; a snapshot reads all rows, a query those from the highest cursor on."""
-        table = self._described(dimension)
+        table = self._describe(dimension)
         columns = columns_of(dimension, table)
         last = max(applied, key=lambda one: one.time, default=None)
         key = next((column.name for column in columns if column.name == dimension.key[0]), None)
@@ -145,7 +145,7 @@ class JdbcSource:
             tail=None if last is None else last.tail,
         )
 
-    def _described(self, dimension: Dimension) -> SourceTable:
+    def _describe(self, dimension: Dimension) -> SourceTable:
         found = self.reader.describe(dimension.source)
         if found is None:
             raise ConfigError(
@@ -226,23 +226,23 @@ def _is_due(past: Past, reads: JdbcSourceOptions, now: int) -> bool:
     return is_asked or newest is None or now - newest >= micros(reads.every)
 
 
-def _applied(past: Past) -> Iterable[Staged]:
+def _applied_reads(past: Past) -> Iterable[Staged]:
     return (staged for name in past.seen if (staged := Staged.of(name)) is not None)
 
 
 def _newest_snapshot(past: Past) -> int | None:
     """Return when the snapshot that the table has was read, in microseconds since 1970."""
-    return max((one.time for one in _applied(past) if one.is_snapshot), default=None)
+    return max((one.time for one in _applied_reads(past) if one.is_snapshot), default=None)
 
 
-def _time(now: int, past: Past, applied: Iterable[Staged]) -> int:
+def _time(now: int, past: Past, before: Iterable[Staged]) -> int:
     """Return when a read takes place: in whole milliseconds, behind all before and behind what was asked for."""
     asked = 0 if past.load is None or past.load.since is None else past.load.since
-    time = max([now, asked, *(one.time + _MILLI for one in applied)])
+    time = max([now, asked, *(one.time + _MILLI for one in before)])
     return -(-time // _MILLI) * _MILLI
 
 
-def _taken(dimension: Dimension, past: Past, found: Sequence[SourceObject], *, is_dated: bool) -> Taken:
+def _choose(dimension: Dimension, past: Past, found: Sequence[SourceObject], *, is_dated: bool) -> Taken:
     """Choose among staged files; a table that has changes before the next snapshot takes them.
 
     In a history a snapshot `is_dated` by the time at which it was read, where no cursor dates its rows.

@@ -54,11 +54,11 @@ class Staging:
         Raises as `Reader.write` does, and SourceError where they cannot be written: then nothing is staged.
         """
         home = self.root / table.schema / table.table
-        with _fresh(table, home) as folder:
+        with _new_folder(table, home) as folder:
             position = reader.write(landing.query, folder)
             for number, file in enumerate(sorted(folder.glob("*.parquet")), 1):
                 file.rename(folder / f"{number}.parquet")
-            found = _surveyed(landing, folder)
+            found = _survey(landing, folder)
             if found is not None:
                 is_cursor_a_time = landing.cursor is not None and is_time(landing.cursor.type)
                 name = replace(found, position=position).name(is_time=is_cursor_a_time)
@@ -75,7 +75,7 @@ class Staging:
 
 
 @contextmanager
-def _fresh(table: TableName, home: Path) -> Iterator[Path]:
+def _new_folder(table: TableName, home: Path) -> Iterator[Path]:
     """Return a folder that no listing shows, for a read; what is left of it afterwards is removed."""
     folder = home / f".{uuid4().hex}"
     try:
@@ -96,21 +96,20 @@ def _fresh(table: TableName, home: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _surveyed(landing: Landing, folder: Path) -> Staged | None:
+def _survey(landing: Landing, folder: Path) -> Staged | None:
     """Return what the rows that were read make known; None where a query found nothing new."""
     cursor, staged = landing.cursor, landing.staged
     if cursor is None:
         return staged
     rows = ds.dataset(sorted(folder.glob("*.parquet")), format="parquet")
     if not staged.is_snapshot:
-        found = digest_of(rows)
+        found = digest_of(rows, cursor.name, staged.since)
         if found in (None, landing.tail):
             return None
     reached = max([n for n in (staged.reached, _highest(rows, cursor.name)) if n is not None], default=None)
     if reached is None:
         return staged
-    bound = value_of(reached - landing.overlap, rows.schema.field(cursor.name).type)
-    return replace(staged, reached=reached, tail=digest_of(rows, pc.field(cursor.name) >= bound))
+    return replace(staged, reached=reached, tail=digest_of(rows, cursor.name, reached - landing.overlap))
 
 
 def _highest(rows: Any, cursor: str) -> int | None:
@@ -118,10 +117,14 @@ def _highest(rows: Any, cursor: str) -> int | None:
     return max((number for number in found if number is not None), default=None)
 
 
-def digest_of(rows: Any, only: Any = None) -> str | None:
-    """Return what stands for rows in whatever order, each as often as it is there; None where there are none."""
+def digest_of(rows: Any, cursor: str, since: int | None) -> str | None:
+    """Return what stands for the rows whose cursor is not below `since`, or all; None where there are none.
+
+    Their order does not matter, and how often each is there does.
+    """
     total, has_rows = 0, False
-    for batch in rows.to_batches(filter=only):
+    bound = None if since is None else pc.field(cursor) >= value_of(since, rows.schema.field(cursor).type)
+    for batch in rows.to_batches(filter=bound):
         for row in zip(*(_values(column) for column in batch.columns), strict=True):
             has_rows = True
             total += int.from_bytes(hashlib.blake2b(repr(row).encode(), digest_size=8).digest(), "big")

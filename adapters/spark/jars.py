@@ -41,7 +41,7 @@ class Jar:
 
     @property
     def request(self) -> str:
-        """What a factory asks for it by: `requested` returns the same jar."""
+        """What a factory asks for it by: `select_jars` returns the same jar."""
         return f"{self.coordinates}@{self.sha256}"
 
     @property
@@ -84,7 +84,7 @@ def locked(needs: Iterable[str] | None = None) -> Sequence[Jar]:
     return [jar for jar in jars if wanted is None or jar.needed_by in wanted]
 
 
-def requested(needs: Iterable[str]) -> Sequence[Jar]:
+def select_jars(needs: Iterable[str]) -> Sequence[Jar]:
     """Return the jars that factories ask for: those of groups of the list, and others as `coordinates@sha256`."""
     others = [need.partition("@") for need in sorted(needs) if "@" in need]
     of_groups = {jar.coordinates: jar for jar in locked(needs)}

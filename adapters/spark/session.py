@@ -29,7 +29,7 @@ from lakeward.adapters.spark.errors import (
     lost,
     said,
 )
-from lakeward.adapters.spark.jars import Progress, fetch, requested
+from lakeward.adapters.spark.jars import Progress, fetch, select_jars
 from lakeward.adapters.spark.java import check_java, in_utf_8
 from lakeward.adapters.spark.line import line
 from lakeward.core.errors import ConfigError, EngineLost, SetupError
@@ -198,7 +198,7 @@ class Sessions:
 
     def _start(self) -> SparkSession:
         java = check_java()
-        paths = [str(fetch(jar, self.on_fetch(jar.file, jar.size))) for jar in requested(self.jars)]
+        paths = [str(fetch(jar, self.on_fetch(jar.file, jar.size))) for jar in select_jars(self.jars)]
         conf = SparkConf(loadDefaults=True)
         for name, value in self.of_our_own.items():
             conf.set(name, value)

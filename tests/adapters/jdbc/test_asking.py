@@ -92,8 +92,8 @@ SNAPSHOT = Query(table=TABLE, columns=COLUMNS, key="id")
 LARGE = {"COUNT(*)": [["200001"]], "place IN (50002, 100003, 150004)": [["7"], ["7"], [None]]}
 
 
-def asked(connection: Connection, dialect: Dialect, query: Query = SNAPSHOT) -> database._Asked:
-    return database._Asked(connection, dialect, query)
+def asked(connection: Connection, dialect: Dialect, query: Query = SNAPSHOT) -> database._Request:
+    return database._Request(connection, dialect, query)
 
 
 @pytest.mark.parametrize(

@@ -305,7 +305,7 @@ def _written_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
         home.mkdir(parents=True, exist_ok=True)
         yield home / "20261201130000000~snapshot"
 
-    monkeypatch.setattr(staging, "_fresh", in_place)
+    monkeypatch.setattr(staging, "_new_folder", in_place)
 
 
 def _without_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +326,7 @@ def _kept_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
         return (one for name in [*past.seen, *kept] if (one := Staged.of(name)))
 
     monkeypatch.setattr(staging.Staging, "land", landed)
-    monkeypatch.setattr(source, "_applied", applied)
+    monkeypatch.setattr(source, "_applied_reads", applied)
 
 
 @pytest.mark.parametrize(

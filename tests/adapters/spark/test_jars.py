@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.adapters.spark import jars
-from lakeward.adapters.spark.jars import Jar, cache, fetch, is_cached, locked, requested
+from lakeward.adapters.spark.jars import Jar, cache, fetch, is_cached, locked, select_jars
 from lakeward.core.errors import SetupError
 from lakeward.entrypoints.view import Download
 
@@ -204,7 +204,7 @@ def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(mirror:
 def test_a_factory_asks_for_groups_of_the_list_and_for_others_by_what_they_are() -> None:
     """One that is in a group and asked for by itself as well is there once."""
     (own,) = locked(["postgresql"])
-    assert [*requested({"postgresql", own.request, JAR.request})] == [
+    assert [*select_jars({"postgresql", own.request, JAR.request})] == [
         own,
         Jar(JAR.coordinates, "source", JAR.sha256, 0),
     ]
