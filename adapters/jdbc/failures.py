@@ -7,7 +7,7 @@ from typing import Any, Final
 from lakeward.adapters.catalogue.connection import ConnectionOptions, bare_url
 from lakeward.adapters.spark.errors import is_cut_off, root_cause
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import LakewardError, SourceError, StoreUnreachable
+from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
 from lakeward.core.secrets import Secret
 
 _LOGIN: Final = "28"
@@ -15,6 +15,9 @@ _LOGIN: Final = "28"
 
 _AWAY: Final = ("08", "57P")
 """A connection that cannot be made or was lost, and a server that is shut down (PostgreSQL)."""
+
+_NO_DRIVER: Final = "No suitable driver"
+"""What java.sql.DriverManager says of a URL that no driver takes; its SQLSTATE is that of a connection."""
 
 _OF_NETWORK: Final = "java.net."
 
@@ -28,6 +31,8 @@ def failure_of(
         return error if is_cut_off(error) else _read_error(table, options, str(error), password)
     states = [state for state in map(_state, _chain(java)) if state is not None]
     said = _hide_secrets(root_cause(error)[1], options, password)
+    if said.startswith(_NO_DRIVER):
+        return _driver_error(options, said)
     if any(state.startswith(_LOGIN) for state in states):
         return _login_error(options, said)
     is_of_network = any(_class(one).startswith(_OF_NETWORK) for one in _chain(java))
@@ -68,6 +73,15 @@ def _hide_secrets(said: str, options: ConnectionOptions, password: Secret | None
     first = next((line.strip() for line in said.splitlines() if line.strip()), "it does not say why")
     first = first.replace(options.url, bare_url(options))
     return first if password is None else password.hidden_in(first)
+
+
+def _driver_error(options: ConnectionOptions, said: str) -> LakewardError:
+    return ConfigError(
+        f"Java has no driver for {bare_url(options)}",
+        found=said,
+        todo="Nothing was applied. Name its jars by `drivers` under [source]; where a platform has started "
+        "Spark, put them on the class path of its driver.",
+    )
 
 
 def _login_error(options: ConnectionOptions, said: str) -> LakewardError:

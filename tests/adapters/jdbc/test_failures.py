@@ -11,7 +11,7 @@ import pytest
 from lakeward.adapters.catalogue.connection import ConnectionOptions
 from lakeward.adapters.jdbc.failures import failure_of
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import LakewardError, SourceError, StoreUnreachable
+from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
 from lakeward.core.secrets import Secret
 
 OPTIONS = ConnectionOptions(url="jdbc:postgresql://db/shop?application_name=x", user="shop")
@@ -56,6 +56,7 @@ class FromSpark(Exception):
         (Thrown("java.sql.SQLException", "Access denied hunter2", "28000"), SourceError, "lets nobody in"),
         (Thrown("org.postgresql.util.PSQLException", "hunter2 gone", "08006"), StoreUnreachable, "does not answer"),
         (Thrown("org.postgresql.util.PSQLException", "terminating", "57P01"), StoreUnreachable, "does not answer"),
+        (Thrown("java.sql.SQLException", "No suitable driver", "08001"), ConfigError, "no driver"),
         (Thrown("java.net.UnknownHostException", "db"), StoreUnreachable, "does not answer"),
         (Thrown("org.postgresql.util.PSQLException", "permission hunter2", "42501"), SourceError, "cannot be read"),
         (Thrown("org.apache.spark.SparkDateTimeException", "infinity"), SourceError, "cannot be read"),
