@@ -75,9 +75,13 @@ class JdbcSource:
             if not found and not is_preview:
                 self._land_due(dimension, past, reads)
                 found = self._next_objects(dimension, past)
-        there = {item.name for item in self._list(dimension.source)}
+        there = {item.name: item for item in self._list(dimension.source)}
         taken = _choose(dimension, past, found, is_dated=reads.cursor is None)
-        return replace(taken, overtaken=tuple(name for name in waiting if name not in there))
+        return replace(
+            taken,
+            overtaken=tuple(name for name in waiting if name not in there),
+            leftovers=tuple(item for item in there.values() if past.has_applied(item)),
+        )
 
     def _list(self, table: TableName) -> Sequence[SourceObject]:
         listed, _ = self.files.folder.list(table) or ((), ())

@@ -73,6 +73,17 @@ def test_a_process_that_dies_before_its_commit_is_followed_by_one_that_applies_t
     assert (before, play.names) == ([*play.seen][-1].split("/")[:1], play.expected)
 
 
+def test_what_a_process_applied_and_did_not_remove_is_told_to_be_in_the_way(tmp_path: Path) -> None:
+    play = of_rows(Play(tmp_path), 1, 2, 3)
+    play._apply(taken := play.take())
+    assert len(play.staged()) == 1
+    again = play.take()
+    assert not again.objects
+    assert [item.version for item in again.leftovers] == [item.version for item in taken.objects]
+    assert play.open().archive(play.dimension, again.leftovers) == ()
+    assert play.staged() == []
+
+
 def test_what_was_staged_and_is_gone_is_read_again(tmp_path: Path) -> None:
     play = of_rows(by_cursor(tmp_path), 1, 2)
     play.run()
