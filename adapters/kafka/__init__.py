@@ -79,11 +79,11 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any, Mapping[Table
     own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
     settings = validated(model.KafkaOptions, own, where, within="source")
     root = runtime.state / "kafka" if settings.path is None else _on_disk(settings.path, runtime)
-    files = validated(FilesOptions, settings.files(str(root)), where, within="source")
+    files = validated(FilesOptions, settings.to_files_options(str(root)), where, within="source")
     tables = {}
     for table, values in options.get("tables", {}).items():
         said = validated(model.KafkaTableOptions, values, where, within=f'tables."{table}".source')
-        tables[table] = own_options(files, table, model.of_table(said), runtime)
+        tables[table] = own_options(files, table, model.to_table_options(said), runtime)
     return settings, files, tables, root
 
 

@@ -33,7 +33,7 @@ T = TypeVar("T")
 _QUIET: Final = logging.Logger("librdkafka", logging.CRITICAL + 1)
 """librdkafka would write what it says to standard error; what matters of it is in errors."""
 
-_AT_ONCE: Final = 500
+_BATCH: Final = 500
 _NO_TIMESTAMP: Final = 0
 _REFUSED: Final = (
     KafkaError._AUTHENTICATION,
@@ -43,7 +43,7 @@ _REFUSED: Final = (
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError._SSL,
 )
-_GONE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_OFFSET_GONE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _READER: Final = {
     "group.id": "lakeward",  # the client needs one; nothing is ever committed or asked by it
     "enable.auto.commit": False,
@@ -63,18 +63,18 @@ class KafkaBroker:
     options: KafkaOptions
     base: Path
     secret: Callable[[SecretName], Secret]
-    _said: deque[KafkaError] = field(default_factory=lambda: deque(maxlen=5))
+    _errors: deque[KafkaError] = field(default_factory=lambda: deque(maxlen=5))
 
     def topics(self) -> Collection[str]:
         """Return the names of all topics but the broker's own."""
-        found = self._asked(lambda: self._admin.list_topics(timeout=self.options.timeout))
+        found = self._ask(lambda: self._admin.list_topics(timeout=self.options.timeout))
         return [name for name in found.topics if not name.startswith("__")]
 
     def find(self, topic: str) -> Topic | None:
         """Return a topic with its committed offsets, or None where there is none of that name."""
         try:
-            said = self._asked(
-                lambda: _only(self._admin.describe_topics(TopicCollection([topic]), **self._patience))
+            said = self._ask(
+                lambda: _result_of(self._admin.describe_topics(TopicCollection([topic]), **self._patience))
             )
         except _NoTopic:
             return None
@@ -91,11 +91,11 @@ class KafkaBroker:
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
         """Yield the committed messages of a range of offsets, in their order."""
-        consumer = self._made(Consumer, {**self._settings, **_READER})
+        consumer = self._make(Consumer, {**self._settings, **_READER})
         with closing(consumer):
             consumer.assign([TopicPartition(topic, partition, start)])
             while True:
-                for message in self._asked(lambda: self._next(consumer)):
+                for message in self._ask(lambda: self._next(consumer)):
                     if self._is_behind(message, topic, partition, end):
                         return
                     yield _record(message)
@@ -103,11 +103,16 @@ class KafkaBroker:
                         return
 
     def _next(self, consumer: Consumer) -> list[Message]:
-        """Wait for a message, and return it with those that have come already."""
+        """Wait for a message, and return it with those that have come already.
+
+        That no group may be used says nothing: a range is read without one.
+        """
         first = consumer.poll(self.options.timeout)
         if first is None:
             raise self._away(None)
-        return [first, *consumer.consume(_AT_ONCE, 0)]
+        found = [first, *consumer.consume(_BATCH, 0)]
+        no_group = KafkaError.GROUP_AUTHORIZATION_FAILED
+        return [one for one in found if one.error() is None or one.error().code() != no_group]
 
     def _is_behind(self, message: Message, topic: str, partition: int, end: int) -> bool:
         """Return whether a message, or the end of the partition, lies behind the range."""
@@ -117,7 +122,7 @@ class KafkaBroker:
             if error is not None and (offset is None or offset < end):
                 raise _cut_off(topic, partition, end, offset)
             return offset is None or offset >= end
-        if error.code() in _GONE:
+        if error.code() in _OFFSET_GONE:
             raise _deleted_meanwhile(topic, partition)
         raise self._in_words(KafkaException(error))
 
@@ -125,7 +130,7 @@ class KafkaBroker:
         """Tell a consumer group how far a topic is applied."""
         places = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
         asked = [ConsumerGroupTopicPartitions(group, places)]
-        self._asked(lambda: _only(self._admin.alter_consumer_group_offsets(asked, **self._patience)))
+        self._ask(lambda: _result_of(self._admin.alter_consumer_group_offsets(asked, **self._patience)))
 
     def _list_offsets(self, topic: str, numbers: Collection[int], spec: OffsetSpec) -> Mapping[int, int]:
         asked = {TopicPartition(topic, number): spec for number in numbers}
@@ -135,7 +140,7 @@ class KafkaBroker:
             found = self._admin.list_offsets(asked, isolation_level=committed, **self._patience)
             return {place.partition: one.result().offset for place, one in found.items()}
 
-        return self._asked(ask)
+        return self._ask(ask)
 
     @property
     def _patience(self) -> Mapping[str, Any]:
@@ -143,9 +148,9 @@ class KafkaBroker:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        return self._made(AdminClient, self._settings)
+        return self._make(AdminClient, self._settings)
 
-    def _made(self, client: Callable[..., T], settings: Mapping[str, Any]) -> T:
+    def _make(self, client: Callable[..., T], settings: Mapping[str, Any]) -> T:
         """Return a client; raises ConfigError for a file of certificates or a key that cannot be read."""
         try:
             return client(dict(settings), logger=_QUIET)
@@ -165,36 +170,37 @@ class KafkaBroker:
             "security.protocol": security.protocol,
             "sasl.mechanism": security.sasl_mechanism,
             "sasl.username": security.username,
-            "sasl.password": self._revealed(security.password),
+            "sasl.password": self._reveal(security.password),
             "ssl.ca.location": self._path(security.ca_file),
             "ssl.certificate.location": self._path(security.certificate),
-            "ssl.key.pem": self._revealed(security.key),
-            "error_cb": self._said.append,
+            "ssl.key.pem": self._reveal(security.key),
+            "error_cb": self._errors.append,
         }
         return {name: value for name, value in found.items() if value is not None}
 
-    def _revealed(self, name: SecretName | None) -> str | None:
+    def _reveal(self, name: SecretName | None) -> str | None:
         return None if name is None else self.secret(name).reveal().decode("utf-8", "surrogateescape")
 
     def _path(self, file: str | None) -> str | None:
         return None if file is None else str(self.base / file)
 
-    def _asked(self, ask: Callable[[], T]) -> T:
+    def _ask(self, ask: Callable[[], T]) -> T:
         """Return an answer of the broker; raises what its errors are in words."""
         try:
             found = ask()
         except KafkaException as error:
             raise self._in_words(error) from None
         if found:
-            self._said.clear()
+            self._errors.clear()
         return found
 
     def _in_words(self, error: KafkaException) -> LakewardError:
         said: KafkaError = error.args[0]
         self._admin.poll(0)  # what it was told in the background comes now
         if said.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return _NoTopic("there is no such topic")
-        refusal = next((one for one in [said, *self._said] if one.code() in _REFUSED), None)
+            todo = "Nothing of this batch was applied. The next run says what that means."
+            return _NoTopic("a topic is not there any more", todo=todo)
+        refusal = next((one for one in [said, *self._errors] if one.code() in _REFUSED), None)
         if refusal is not None:
             return ConfigError(
                 f"the broker {self.options.servers} refuses access",
@@ -204,7 +210,7 @@ class KafkaBroker:
         return self._away(said)
 
     def _away(self, said: KafkaError | None) -> StoreUnreachable:
-        last = self._said[-1] if self._said else said
+        last = self._errors[-1] if self._errors else said
         return StoreUnreachable(
             f"the broker {self.options.servers} does not answer",
             found=f"nothing came in {self.options.timeout} seconds" if last is None else last.str(),
@@ -217,7 +223,7 @@ class _NoTopic(SourceError):
     """There is no such topic."""
 
 
-def _only(futures: Mapping[Any, Any]) -> Any:
+def _result_of(futures: Mapping[Any, Any]) -> Any:
     (found,) = futures.values()
     return found.result()
 

@@ -18,13 +18,13 @@ def to_line(topic: str, partition: int, record: Record) -> bytes:
     b'0000000000,"key":null,"value":"{\\"a\\": 1.50}","headers":[]}\n'
     """
     timestamp = "null" if record.timestamp is None else record.timestamp
-    headers = ",".join(f"[{encode_basestring(name)},{_quoted(value)}]" for name, value in record.headers)
+    headers = ",".join(f"[{encode_basestring(name)},{_quote(value)}]" for name, value in record.headers)
     place = f'"topic":"{topic}","partition":{partition},"offset":{record.offset},"timestamp":{timestamp}'
-    key, value = _quoted(record.key), _quoted(record.value)
+    key, value = _quote(record.key), _quote(record.value)
     return f'{{{place},"key":{key},"value":{value},"headers":[{headers}]}}\n'.encode()
 
 
-def _quoted(data: bytes | None) -> str:
+def _quote(data: bytes | None) -> str:
     """Return bytes as a text of JSON."""
     text = to_text(data)
     return "null" if text is None else encode_basestring(text)

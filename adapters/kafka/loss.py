@@ -8,7 +8,7 @@ from typing import Final
 from lakeward.adapters.kafka.broker import Topic
 from lakeward.adapters.kafka.ranges import OffsetRange
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import AlarmRaised, ConfigError
+from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 
 LOST_ALARM: Final = "KAFKA-001"
 
@@ -34,6 +34,14 @@ def refuse_other_topic(table: TableName, name: str, topic: Topic | None, applied
     else:
         return
     raise AlarmRaised("KAFKA-002", f"{table}: its topic is another one now", found=found, todo=_ANEW)
+
+
+def topic_changed(table: TableName, topic: Topic) -> SourceError:
+    """Say that a topic was made anew while its messages were read."""
+    return SourceError(
+        f"{table}: its topic {topic.name} was made anew, or deleted, while messages were read",
+        todo="Nothing of this batch was applied. The next run says what is lost.",
+    )
 
 
 def refuse_end(table: TableName, topic: Topic, positions: Mapping[int, int]) -> None:
@@ -84,7 +92,7 @@ def refuse_unknown_start(table: TableName, topic: Topic) -> None:
         )
 
 
-def passed(acked: Iterable[str], partition: int, topic: Topic) -> Sequence[OffsetRange]:
+def acked_ranges(acked: Iterable[str], partition: int, topic: Topic) -> Sequence[OffsetRange]:
     """Return the ranges of a partition that an operator let pass as lost."""
     found = [OffsetRange.read(name) for name in acked]
     return [one for one in found if one is not None and one.partition == partition and one.id == topic.id]

@@ -31,11 +31,11 @@ def _topics(value: str | None) -> str | None:
 def _start(value: str | None) -> str | None:
     """Return where a table begins; raises ValueError for what is no such place."""
     if value not in (None, "earliest", "latest"):
-        start_time(str(value))
+        parse_time(str(value))
     return value
 
 
-def start_time(value: str) -> int:
+def parse_time(value: str) -> int:
     """Return a time in milliseconds since 1970; raises ValueError for what is none, or has no zone."""
     try:
         found = datetime.fromisoformat(value)
@@ -151,19 +151,19 @@ class KafkaOptions(_Messages, _Where):
     )
     timeout: PositiveInt = Field(30, description="Seconds without an answer after which the broker counts as away.")
 
-    def files(self, path: str) -> Mapping[str, Any]:
+    def to_files_options(self, path: str) -> Mapping[str, Any]:
         """Return the settings of the source of files that reads what lands in a folder."""
         limits = {"max_files": 1_000_000, "max_bytes": self.max_bytes}
-        return {**_of_files(self), "path": path, "folder": self.topics, **limits}
+        return {**_to_files(self), "path": path, "folder": self.topics, **limits}
 
 
-def of_table(own: KafkaTableOptions) -> Mapping[str, Any]:
+def to_table_options(own: KafkaTableOptions) -> Mapping[str, Any]:
     """Return what a table says of itself as settings of the source of files."""
-    told = {key: value for key, value in _of_files(own).items() if key != "names"}
+    told = {key: value for key, value in _to_files(own).items() if key != "names"}
     return told if own.topics is None else {**told, "folder": own.topics}
 
 
-def _of_files(said: _Messages) -> dict[str, Any]:
+def _to_files(said: _Messages) -> dict[str, Any]:
     form = {key: getattr(said, key) for key in said.model_fields_set if key in MessageForm.model_fields}
     has_format = isinstance(said, KafkaOptions) or "format" in said.model_fields_set
     told = {"format": said.format} if has_format else {}

@@ -17,13 +17,14 @@ from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.kafka.broker import Broker, Topic
 from lakeward.adapters.kafka.loss import (
     LOST_ALARM,
-    passed,
+    acked_ranges,
     refuse_end,
     refuse_lost,
     refuse_other_topic,
     refuse_unknown_start,
+    topic_changed,
 )
-from lakeward.adapters.kafka.options import KafkaOptions, start_time
+from lakeward.adapters.kafka.options import KafkaOptions, parse_time
 from lakeward.adapters.kafka.ranges import OffsetRange, follow, next_offsets, read_names
 from lakeward.adapters.kafka.staging import Staging
 from lakeward.adapters.kafka.transfer import Transfer
@@ -100,7 +101,7 @@ class KafkaSource:
         positions = {}
         for partition in topic.partitions:
             own = [one for one in staged if one.partition == partition]
-            lost = passed(past.passed(LOST_ALARM), partition, topic)
+            lost = acked_ranges(past.passed(LOST_ALARM), partition, topic)
             found, position = follow(known.get(partition, begins.get(partition, 0)), [*own, *lost])
             waiting += [one for one in found if one in own]
             positions[partition] = position
@@ -131,7 +132,7 @@ class KafkaSource:
         partitions = topic.partitions
         if start in ("earliest", "latest"):
             return {number: low if start == "earliest" else high for number, (low, high) in partitions.items()}
-        found = self.broker.offsets_at(topic.name, partitions, start_time(start))
+        found = self.broker.offsets_at(topic.name, partitions, parse_time(start))
         return {number: found.get(number, high) for number, (_, high) in partitions.items()}
 
     def _land(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> list[OffsetRange]:
@@ -143,7 +144,11 @@ class KafkaSource:
         ]
         options = self.options
         transfer = Transfer(options.max_messages, options.max_bytes, options.max_seconds)
-        return transfer.run(self.broker, self.staging, table, wanted)
+        landed = transfer.run(self.broker, self.staging, table, wanted)
+        now = self.broker.find(topic.name) if landed else topic
+        if now is None or now.id != topic.id:  # files of the old id are never taken
+            raise topic_changed(table, topic)
+        return landed
 
     def _taken(self, dimension: Dimension, past: Past, waiting: Sequence[OffsetRange]) -> Taken:
         """Return the waiting files as a batch; applied ones that a crash left in the folder are removed after it.

@@ -27,7 +27,7 @@ _STARTS: Final = "_starts.json"
 """Where a table begins that has no batch yet; the source of files passes over what begins with `_`."""
 
 
-class Written(NamedTuple):
+class WrittenFile(NamedTuple):
     """A file that was written: its range, and how many messages and bytes it has."""
 
     range: OffsetRange
@@ -60,7 +60,7 @@ class Staging:
 
     def write(
         self, table: TableName, of: OffsetRange, records: Iterator[Record], is_full: Callable[[int, int], bool]
-    ) -> Written | None:
+    ) -> WrittenFile | None:
         """Write the messages of a range, and return what the file has; None where there are no messages.
 
         `is_full` is asked after each message, by the number of messages and of bytes; once it is, the range ends
@@ -85,7 +85,7 @@ class Staging:
             self._name(part, table, found, last.timestamp or 0)
         except OSError as error:
             raise _not_written(table, error) from error
-        return Written(found, count, size)
+        return WrittenFile(found, count, size)
 
     def begin(self, table: TableName, id_: str, ranges: Sequence[OffsetRange]) -> None:
         """Write files without messages, behind which the table begins; others of the kind are removed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -14,8 +14,9 @@ from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed, check_history, dimension_of, feed, message
 
 from lakeward.adapters import kafka
+from lakeward.adapters.kafka.broker import Record
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import AlarmRaised, ConfigError, StoreUnreachable
+from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
 from lakeward.core.ledger import Past
 from lakeward.core.loads import Load
 
@@ -333,6 +334,26 @@ def test_another_topic_stops_the_table_for_good(tmp_path: Path, change: str) -> 
             own.broker.cut_off(TOPIC, 5)
     alarm = lost(own)
     assert (alarm.code, alarm.about) == ("KAFKA-002", ())
+
+
+def test_a_topic_that_is_made_anew_while_it_is_read_is_not_taken_for_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = with_ten(tmp_path)
+
+    def anew(broker: FakeBroker, topic: str, *place: int) -> Iterator[Record]:
+        broker.create(topic)
+        for number in range(20):
+            broker.send(topic, message(100 + number))
+        return read(broker, topic, *place)
+
+    read = FakeBroker.read
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeBroker, "read", anew)
+        with pytest.raises(SourceError, match="made anew, or deleted, while"):
+            own.take()
+    with pytest.raises(AlarmRaised, match="another one"):
+        own.take()
 
 
 # Many tables, and the group.

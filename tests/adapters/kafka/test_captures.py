@@ -1,0 +1,89 @@
+"""What Debezium really sent, as the broker held it: forms of one workload give the same events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import outside
+import pytest
+from fake_broker import FakeBroker
+from kafka_feeds import no_spark
+
+from lakeward.adapters import kafka
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import SKIPPED
+from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.core.dimension import Dimension, TableName, Within
+from lakeward.core.events import Sequences
+from lakeward.core.ledger import Past
+from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.plugins import Runtime
+
+CASE: Final = "dbz-real-3.6-captures"
+
+_BOTH: Final = "id int, name string, full_name string, email string, balance decimal(12,2), d date, created string"
+_LISTS: Final = {
+    "public.customers": f"{_BOTH}, ts bigint, t bigint, j string, b binary, tags string, u string, m string, "
+    "f float, ok boolean, iv bigint, nn string",
+    "public.docs": "id bigint, title string, body string",
+    "shop.customers": f"{_BOTH}, dt bigint, t bigint, j string, b binary, e string, s string, y int, bi bigint, "
+    "ti int, bt binary, dbl double, u string",
+}
+COLUMNS: Final = {
+    table: dict(column.split(" ") for column in listed.split(", ")) for table, listed in _LISTS.items()
+}
+
+Row = Mapping[str, Any]
+
+
+def rows_of(folder: Path, server: str, table: str, **options: Any) -> Sequence[Row]:
+    """Return the rows of a capture, read from a broker that holds it."""
+    broker, topic = FakeBroker(), f"{server}.{table}"
+    broker.create(topic)
+    for line in (outside.case(CASE) / "input" / f"{topic}.jsonl").read_text("utf-8").splitlines():
+        told = json.loads(line)
+        key, value = (None if told[part] is None else told[part].encode() for part in ("key", "value"))
+        headers = tuple((name, None if text is None else text.encode()) for name, text in told["headers"])
+        broker.send(topic, value, key=key, timestamp=told["ts"], headers=headers)
+    schema = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in COLUMNS[table].items()))
+    name = TableName(*table.split("."))
+    dimension = Dimension(
+        name=name, schema=schema, key=("id",), lateness=Within(3_600_000_000), sequences=Sequences.PLACES
+    )
+    said = {"servers": "h:9092", "topics": f"{server}.{{schema}}.{{table}}", "formats": {}, **options}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(kafka, "connect", lambda *_: broker)
+        source = kafka.build(said, Runtime(no_spark, folder, state=folder / server))
+        batch = source.read(dimension, source.take(dimension, Past()), 1)
+    assert isinstance(batch.frame, LocalFrame)
+    found: list[Row] = batch.frame.rows.to_pylist()
+    return found
+
+
+def said(rows: Sequence[Row], table: str) -> list[Row]:
+    """Return what rows say, whatever their places and their time in the log; tombstones say nothing."""
+    told = (*COLUMNS[table], names.OPERATION, names.REASON, names.UNSET, names.OLD)
+    return [{name: row[name] for name in told} for row in rows if row[names.REASON] != SKIPPED]
+
+
+@pytest.mark.parametrize("table", ["public.customers", "public.docs"])
+def test_messages_of_postgresql_with_and_without_schemas_agree(tmp_path: Path, table: str) -> None:
+    one, other = (said(rows_of(tmp_path, server, table), table) for server in ("pgj", "pgn"))
+    assert one == other
+    assert {row[names.OPERATION] for row in one} >= {"read", "insert", "update"}
+
+
+def test_messages_of_mariadb_with_and_without_schemas_agree(tmp_path: Path) -> None:
+    table = "shop.customers"
+    one, other = (said(rows_of(tmp_path, server, table), table) for server in ("myj", "my"))
+    assert one == other
+
+
+def test_messages_of_postgresql_that_were_flattened_agree(tmp_path: Path) -> None:
+    table = "public.customers"
+    one = said(rows_of(tmp_path, "pgn", table), table)
+    other = said(rows_of(tmp_path, "pgf", table, form="flattened"), table)
+    assert other == one
