@@ -48,17 +48,25 @@ fast: setup ## Run the tests without Spark
 	$(call timed,tests without Spark,nice $(BIN)/python -m pytest -m "not spark" >build/fast.log 2>&1; \
 		code=$$?; cat build/fast.log; (exit $$code))
 
-# A line leaves the other core idle half of the time: the second one runs beside it, with what the first does not take,
-# and says all at its end.
-lines: setup ## Run the tests on Spark, both lines side by side, whatever the other finds
+# Python and Java wait for each other, so that one process leaves a core idle for a third of the time. The default line
+# runs in two, the other one beside them with what they do not take; these two say all at their end.
+lines: setup ## Run the tests on Spark, both lines side by side, whatever the others find
 	@mkdir -p build
 	@{ began=$$(date +%s); $(MAKE) setup LINE=3.5 && \
 		echo "set-up of line 3.5 $$(($$(date +%s) - began))" >>build/times && \
 		nice -n 5 $(MAKE) line LINE=3.5; } >build/line-3.5.log 2>&1 & second=$$!; \
-	$(MAKE) line; code=$$?; wait $$second; other=$$?; cat build/line-3.5.log; exit $$((code | other))
+	$(MAKE) line PART=pipelines >build/pipelines.log 2>&1 & pipelines=$$!; \
+	$(MAKE) line PART=adapters; code=$$?; \
+	wait $$pipelines; code=$$((code | $$?)); wait $$second; code=$$((code | $$?)); \
+	cat build/pipelines.log build/line-3.5.log; exit $$code
 
 line: setup ## Run the tests of a line on Spark (LINE=3.5 has Hudi); with LAKEWARD_LAP=1, a lap of each format
-	$(call timed,line $(LINE),$(BIN)/python -m pytest -m spark --durations=40)
+	$(call timed,line $(LINE) $(PART),$(BIN)/python -m pytest -m spark --durations=40 $(TESTS_OF_$(PART)))
+
+# Two parts of them that take about as long: those of whole pipelines, and those of adapters with the laws.
+PIPELINES = $(filter-out tests/test_laws%,$(wildcard tests/test_*.py))
+TESTS_OF_pipelines = $(PIPELINES)
+TESTS_OF_adapters = $(addprefix --ignore=,$(PIPELINES))
 
 test-all: ## Run everything, also what the gate has no time for: hours
 	$(call measured,LAKEWARD_LONG=1)

@@ -97,8 +97,12 @@ TestLap = pytest.mark.lap(
     table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=LAP - SHARED - ROLLBACK)
 )
 TestBySpark = pytest.mark.lap(
+    table_contract(lambda make_delta, by_spark: bench(make_delta(), make_delta), laws=EVERY_LAYOUT)
+)
+TestMoreBySpark = pytest.mark.long(
     table_contract(
-        lambda make_delta, by_spark: bench(make_delta(), make_delta), laws=BY_SPARK - SHARED - SLOW - APPENDING
+        lambda make_delta, by_spark: bench(make_delta(), make_delta),
+        laws=BY_SPARK - SHARED - SLOW - APPENDING - EVERY_LAYOUT,
     )
 )
 TestCrashes = pytest.mark.lap(

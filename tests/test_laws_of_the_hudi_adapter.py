@@ -83,7 +83,9 @@ def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
 
 
-TestLayouts = table_contract(lambda make_hudi, layout: bench(make_hudi(layout), make_hudi), laws=EVERY_LAYOUT)
+TestLayouts = pytest.mark.long(
+    table_contract(lambda make_hudi, layout: bench(make_hudi(layout), make_hudi), laws=EVERY_LAYOUT)
+)
 TestReloads = table_contract(
     lambda make_hudi, any_layout: bench(make_hudi(any_layout), make_hudi), laws=ANY_LAYOUT - SHARED
 )
@@ -104,8 +106,14 @@ TestLap = pytest.mark.lap(
     table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=LAP - SHARED - ROLLBACK)
 )
 TestBySpark = pytest.mark.lap(
+    table_contract(lambda make_hudi, by_spark, layout: bench(make_hudi(layout), make_hudi), laws=EVERY_LAYOUT)
+)
+"""The core works out the random histories of the law of crashes."""
+
+TestMoreBySpark = pytest.mark.long(
     table_contract(
-        lambda make_hudi, by_spark: bench(make_hudi(), make_hudi), laws=BY_SPARK - SHARED - SLOW - APPENDING
+        lambda make_hudi, by_spark: bench(make_hudi(), make_hudi),
+        laws=BY_SPARK - SHARED - SLOW - APPENDING - EVERY_LAYOUT,
     )
 )
 TestRollback = pytest.mark.long(

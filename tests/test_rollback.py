@@ -156,6 +156,7 @@ def test_files_that_are_not_there_any_more_are_missed_before_anything_is_changed
     assert shop.rows() == AFTER_ALL
 
 
+@hudi_is_long
 @pytest.mark.parametrize("to", [4, pytest.param(3, marks=pytest.mark.long)])
 def test_a_crash_in_between_is_taken_up_by_asking_again(
     shop: Project, monkeypatch: pytest.MonkeyPatch, to: int

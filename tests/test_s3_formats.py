@@ -154,6 +154,7 @@ def test_a_delta_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path) -> None
 
 @pytest.mark.spark
 @pytest.mark.hudi
+@pytest.mark.long
 def test_a_hudi_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path) -> None:
     shop = shop_of("hudi", s3, tmp_path)
     with playing(tmp_path, "hudi") as play:

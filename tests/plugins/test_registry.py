@@ -146,7 +146,7 @@ def test_of_a_factory_in_part_the_module_is_that_of_the_whole(shelf: Shelf[Any])
 def test_every_kind_of_port_has_a_shelf() -> None:
     assert [shelf.kind for shelf in Registry()] == [
         *("source", "landing", "table format", "queue", "ledger", "lease"),
-        *("catalogue", "scout", "kind of statistics", "place of secrets", "quarantine of a pipeline"),
+        *("catalogue", "scout", "kind of statistics", "place of secrets", "quarantine of a pipeline", "backlog"),
     ]
 
 

@@ -30,7 +30,7 @@ from lakeward.core.schema import Column, Schema, parse_type
 
 DAY: Final = Within(24 * 3600 * 1_000_000)
 LONG: Final = "LAKEWARD_LONG" in os.environ
-EXAMPLES: Final = 400 if LONG else 120
+EXAMPLES: Final = 400 if LONG else 60
 
 TYPES: Final = {
     "id": "int",

@@ -57,7 +57,7 @@ def _sorted(rows: pa.Table) -> list[Any]:
     return sorted(rows.to_pylist(), key=lambda row: (row[FILE], row[POS]))
 
 
-@pytest.mark.parametrize("statements", [pytest.param(_DELETED, marks=pytest.mark.lines), _RENAMED])
+@pytest.mark.parametrize("statements", [_DELETED, _RENAMED])
 def test_rows_of_keys_are_those_that_spark_finds(
     active: SparkSession, tmp_path: Path, statements: tuple[str, ...]
 ) -> None:

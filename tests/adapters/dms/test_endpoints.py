@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from spark import INTERPRETED
+from tries import tries
 
 from lakeward.adapters.dms import names as dms_names
 from lakeward.adapters.dms.options import DmsOptions
@@ -318,8 +319,11 @@ def by_spark(spark: SparkSession, drawn: Mapping[int, Endpoint]) -> list[Row]:
         return together.orderBy("draw", names.ARRIVAL).collect()
 
 
+FEEDS = [(range(tries(5, 10)), SMALL), (range(10, tries(30, 50)), SMALL | INTERPRETED)]
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize(("seeds", "settings"), [(range(10), SMALL), (range(10, 50), SMALL | INTERPRETED)])
+@pytest.mark.parametrize(("seeds", "settings"), FEEDS)
 def test_spark_reads_what_was_written(
     spark: SparkSession, tmp_path: Path, seeds: range, settings: Mapping[str, str]
 ) -> None:

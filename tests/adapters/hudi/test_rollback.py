@@ -41,7 +41,7 @@ def take_back(project: Project, to: str, code: int = 0) -> Any:
     return ended
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [pytest.param(LAYOUTS[0], marks=pytest.mark.long), *LAYOUTS[1:]])
 def test_columns_that_were_renamed_widened_and_added_since_are_those_of_then(shop: Project, layout: str) -> None:
     shop.configure(item('id = "int", name = "string", n = "int"', layout), source="max_files = 1")
     put(shop, 10, "Op,id,name,n", "I,1,a,1", "I,2,b,2")
