@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from brokers import RunningBroker
-from project import Project
+from project import Project, iceberg_and_delta
 
 from lakeward.adapters.kafka.source import KafkaSource
 
@@ -84,11 +84,12 @@ class Shop:
         )
 
 
+@iceberg_and_delta
 def test_a_shop_comes_exact_through_a_broker(
     project: Project, kafka_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = Shop(kafka_broker, "exact")
-    source = SOURCE.format(servers=kafka_broker.servers, prefix="exact")
+    prefix = f"exact-{project.kind}"
+    shop, source = Shop(kafka_broker, prefix), SOURCE.format(servers=kafka_broker.servers, prefix=prefix)
     project.configure(TABLES, source, source_kind="kafka")
     shop.transaction(*[("customer", key, "a") for key in range(6)], ("orders", 1, "x"))
     shop.transaction(("customer", 1, "never"), aborts=True)
@@ -102,9 +103,9 @@ def test_a_shop_comes_exact_through_a_broker(
     with monkeypatch.context() as patched:
         patched.setattr(KafkaSource, "read", end)
         assert project.call("run", "--once").code == 4
-    staged = sorted(file.name for file in (project.folder / "landing").rglob("exact*.json"))
+    staged = sorted(file.name for file in (project.folder / "landing").rglob(f"{prefix}*.json"))
     assert len(staged) == 4
-    assert kafka_broker.told("lakeward.customer", "exact.shop.customer") == {}
+    assert kafka_broker.told("lakeward.customer", f"{prefix}.shop.customer") == {}
     shop.transaction(("customer", 7, "behind"), ("orders", 1, None))
 
     ran = project.run()
@@ -114,15 +115,15 @@ def test_a_shop_comes_exact_through_a_broker(
     assert shop.equals(project)
     for table in project.call("status", "--json").document["tables"]:
         assert table["messages_waiting"] == 0
-    assert kafka_broker.told("lakeward.orders", "exact.shop.orders").keys() == {0, 1}
-    assert not list((project.folder / "landing").rglob("exact*.json"))
+    assert kafka_broker.told("lakeward.orders", f"{prefix}.shop.orders").keys() == {0, 1}
+    assert not list((project.folder / "landing").rglob(f"{prefix}*.json"))
 
     # Spark reads the same files of a large batch. What is no JSON waits for a person.
     project.configure(f"{TABLES}\n[spark]\nsmall_batch = 0", source, source_kind="kafka")
     shop.transaction(("customer", 1, None), ("customer", 8, "é \u2028 \u0000"), ("customer", 3, "c"))
     assert project.run()["shop.customer"]["counts"]["skipped"] == 1
     assert shop.equals(project)
-    kafka_broker.send("exact.shop.orders", b"\xff{", key=b'{"id":9}', partition=1)
+    kafka_broker.send(f"{prefix}.shop.orders", b"\xff{", key=b'{"id":9}', partition=1)
     ended = project.call("run", "--once", "--json")
     assert project.entries(), ended
     (entry,) = project.entries()
