@@ -99,8 +99,7 @@ def find_restart(
             if why is not None and (item.order, span.row) not in decided:
                 found.append((span.row, why))
             if not found or span.row < min(found)[0]:
-                begins = _may_begin_a_log(span, reached)
-                reads = reads or ((item, span.row) if begins else None) if span.of_reads else None
+                reads = _first_reads(reads, item, span, reached)
             reached = reached.after(span)
         if found and reads is not None:
             return _found(*reads, _READ, reached)
@@ -130,6 +129,15 @@ def find_likely_restart(
                 return _found(item, span.row, _STALE, reached)
             reached = reached.after(span)
     return None
+
+
+def _first_reads(
+    known: tuple[ObjectSpans, int] | None, item: ObjectSpans, span: LogSpan, reached: LogReached
+) -> tuple[ObjectSpans, int] | None:
+    """Return where rows of a snapshot begin that may be of a new log, and that no change has come behind."""
+    if not span.of_reads:
+        return None
+    return (item, span.row) if known is None and _may_begin_a_log(span, reached) else known
 
 
 def _may_begin_a_log(span: LogSpan, reached: LogReached) -> bool:
