@@ -43,9 +43,9 @@ endef
 timed = @mkdir -p build; began=$$(date +%s); $(2); code=$$?; \
 	echo "$(1) $$(($$(date +%s) - began))" >>build/times; exit $$code
 
-# A JVM leaves half of two cores to tests without one; they take no more. What these say comes at their end, as one piece.
+# They take their share of the cores, so that they end with the others. What they say comes at their end, as one piece.
 fast: setup ## Run the tests without Spark
-	$(call timed,tests without Spark,nice $(BIN)/python -m pytest -m "not spark" >build/fast.log 2>&1; \
+	$(call timed,tests without Spark,$(BIN)/python -m pytest -m "not spark" >build/fast.log 2>&1; \
 		code=$$?; cat build/fast.log; (exit $$code))
 
 # Python and Java wait for each other, so that one process leaves a core idle for a third of the time. The default line
