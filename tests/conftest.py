@@ -16,7 +16,7 @@ from hypothesis import settings
 
 from lakeward.adapters.spark.line import LINES, line
 
-pytest_plugins = ["spark", "project", "brokers", "buckets", "installed", "tenancies", "small_history"]
+pytest_plugins = ["spark", "project", "brokers", "buckets", "databases", "installed", "tenancies", "small_history"]
 
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,24 +17,6 @@ pytestmark = pytest.mark.spark
 
 HOUR = 3_600_000_000
 D = Decimal
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[servers.Server]:
-    with tempfile.TemporaryDirectory(prefix="lw", ignore_cleanup_errors=True) as made:
-        (Path(made) / "db").mkdir()
-        Path(made).chmod(0o755)
-        with servers.postgresql(Path(made) / "db") as server:
-            yield server
-
-
-@pytest.fixture(scope="module")
-def mariadb() -> Iterator[servers.Server]:
-    with tempfile.TemporaryDirectory(prefix="lw", ignore_cleanup_errors=True) as made:
-        (Path(made) / "db").mkdir()
-        Path(made).chmod(0o755)
-        with servers.mariadb(Path(made) / "db") as server:
-            yield server
 
 
 def configure(project: Project, server: servers.Server, tables: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lakeward.adapters.dms.dates import Period, find_period, folder_before
-from lakeward.adapters.landed.places import FileName, Part, Place, Places, format_of
+from lakeward.adapters.landed.places import FileName, Naming, Part, Place, Places, format_of
 from lakeward.adapters.landed.values import counted
 
 _LOAD = re.compile(r"(?:SEGMENT(?P<segment>\d{1,6})_)?LOAD(?P<counter>[0-9A-Fa-f]{5,8})$")
@@ -38,7 +38,7 @@ load: the counter, below the number of a `SEGMENT1_` (so that they stay below 19
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class Names(Naming):
     """How the files of a table are named, where it is not as DMS does.
 
     `dates` is the form of date folders, as `YYYY/MM/DD`; None takes every form that DMS
@@ -69,10 +69,6 @@ class Names:
     def written(self, order: int) -> int | None:
         """Return when a file of changes was written, where its name tells."""
         return written_at(order, self)
-
-    def partition(self, _name: str) -> str | None:
-        """Return nothing: the files of a table come one after the other."""
-        return None
 
 
 STANDARD: Final = Names()

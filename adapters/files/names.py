@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Final
 
-from lakeward.adapters.landed.places import FileName, Part, format_of, has_format
+from lakeward.adapters.landed.places import FileName, Naming, Part, format_of, has_format
 from lakeward.adapters.landed.values import counted
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
@@ -59,7 +59,7 @@ def is_of_sink(path: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class FileNames:
+class FileNames(Naming):
     """Which files are taken, and their order: by the groups of a pattern, by a sink's names, else by none.
 
     The names of messages may be a sink's; what could as well be a date is none. Where they are
@@ -78,18 +78,6 @@ class FileNames:
         found = self.pattern.fullmatch(path)
         order = None if found is None else _told(found)
         return None if order is None else FileName(self.snapshots, order, format_of(path))
-
-    def listed_from(self, _name: str) -> str | None:
-        """Return nothing: a file that comes later may have any name."""
-        return None
-
-    def number(self, _name: str) -> tuple[str, int] | None:
-        """Return nothing: names of full loads may skip numbers."""
-        return None
-
-    def written(self, _order: int) -> int | None:
-        """Return nothing: a name may tell anything."""
-        return None
 
     def partition(self, name: str) -> str | None:
         """Return the partition that a sink's file is of: the files of each come in the order of their offsets."""

@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from lakeward.adapters.files.names import COUNTER_BITS
 from lakeward.adapters.jdbc.cursors import decode, encode
-from lakeward.adapters.landed.places import FileName, Part
+from lakeward.adapters.landed.places import FileName, Naming, Part
 
 PATTERN: Final = r"(?P<time>\d{17})~.*"
 """The names of staged files, by which the source of files dates snapshots."""
@@ -70,7 +70,7 @@ class Staged:
             return None
 
 
-class StagedNames:
+class StagedNames(Naming):
     """Which files of a staging folder are taken, and their order: that in which they were read."""
 
     def read(self, path: str, _part: Part) -> FileName | None:
@@ -78,19 +78,3 @@ class StagedNames:
         found = Staged.of(path) if path.endswith(".parquet") and "/" in path else None
         order = None if found is None else (found.time // _MILLI) << COUNTER_BITS
         return None if found is None or order is None else FileName(found.is_snapshot, order, "parquet")
-
-    def listed_from(self, _name: str) -> str | None:
-        """Return nothing: all that is staged is listed."""
-        return None
-
-    def number(self, _name: str) -> tuple[str, int] | None:
-        """Return nothing: a folder is whole once it has its name."""
-        return None
-
-    def written(self, _order: int) -> int | None:
-        """Return nothing: no load waits for changes behind it."""
-        return None
-
-    def partition(self, _name: str) -> str | None:
-        """Return nothing: a table is no topic."""
-        return None

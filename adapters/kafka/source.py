@@ -84,7 +84,7 @@ class KafkaSource:
         if all(self.staging.is_empty(table, one) for one in waiting):
             landed = self._land(table, topic, positions)
             waiting = [*waiting, *landed] if landed else []
-        return self._taken(dimension, past, waiting)
+        return self._choose(dimension, past, waiting)
 
     def _note(self, dimension: Dimension, *, begins: bool) -> None:
         (self.beginning.add if begins else self.beginning.discard)(dimension.name)
@@ -150,7 +150,7 @@ class KafkaSource:
             raise topic_changed(table, topic)
         return landed
 
-    def _taken(self, dimension: Dimension, past: Past, waiting: Sequence[OffsetRange]) -> Taken:
+    def _choose(self, dimension: Dimension, past: Past, waiting: Sequence[OffsetRange]) -> Taken:
         """Return the waiting files as a batch; applied ones that a crash left in the folder are removed after it.
 
         What an earlier run saw and is not there any more was not applied: it was read again from the broker.

@@ -56,7 +56,7 @@ def below(folder: str) -> str:
 
 
 class Naming(Protocol):
-    """What the names of a table's files say."""
+    """What the names of a table's files say: nothing of all but `read`, unless they do."""
 
     def read(self, path: str, part: Part) -> FileName | None:
         """Return what the path of a file below a folder says, or None where it is none that is taken there."""
@@ -64,19 +64,19 @@ class Naming(Protocol):
 
     def listed_from(self, name: str) -> str | None:
         """Return the text before which no file sorts that does not precede a name; None where that is not told."""
-        ...
+        return None
 
     def number(self, name: str) -> tuple[str, int] | None:
         """Return the series of a file of a full load, and its number there; None where it has none."""
-        ...
+        return None
 
     def written(self, order: int) -> int | None:
         """Return when a file of changes was written, in microseconds since 1970; None where its name tells none."""
-        ...
+        return None
 
     def partition(self, name: str) -> str | None:
         """Return the partition of a topic that a file is of; None where it is of none."""
-        ...
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +23,6 @@ from lakeward.plugins import Runtime
 from lakeward.plugins.testing import Catalogued, catalogue_contract
 
 CUSTOMER = TableName("shop", "customer")
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[servers.Server]:
-    with tempfile.TemporaryDirectory(prefix="lw", ignore_cleanup_errors=True) as made:
-        (Path(made) / "db").mkdir()
-        Path(made).chmod(0o755)
-        with servers.postgresql(Path(made) / "db") as server:
-            yield server
-
-
-@pytest.fixture(scope="module")
-def mariadb() -> Iterator[servers.Server]:
-    with tempfile.TemporaryDirectory(prefix="lw", ignore_cleanup_errors=True) as made:
-        (Path(made) / "db").mkdir()
-        Path(made).chmod(0o755)
-        with servers.mariadb(Path(made) / "db") as server:
-            yield server
 
 
 def catalogue(server: servers.Server, *, word: str | None = None, **options: Any) -> SourceCatalogue:

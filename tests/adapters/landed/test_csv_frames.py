@@ -16,7 +16,7 @@ from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.landed.layout import OPERATIONS, Layout
 from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
 from lakeward.adapters.landed.repeats import OTHER_ORDER, SAME_ORDER, find_repeat
-from lakeward.adapters.spark import names
+from lakeward.adapters.spark import names, spreading
 from lakeward.adapters.spark.rows import (
     BLANK,
     BROKEN,
@@ -136,6 +136,34 @@ def test_rows_are_read_from_behind_the_header(spark: SparkSession, tmp_path: Pat
     reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
     rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=has_torn_rows)
     assert [(row[LINE], row["a"]) for row in rows.collect()] == [(3, "1")]
+
+
+def test_lines_of_a_large_file_that_all_cores_take_apart_keep_their_numbers(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first is that of the header, and a byte order mark is before it alone."""
+    (tmp_path / "t.csv").write_text("\ufeffa,b,c\n" + "".join(f"{n},\"x,{n}\",\n" for n in range(500)), "utf-8")
+    layout = Layout(COLUMNS, has_header=True, is_crlf=False)
+    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
+    monkeypatch.setattr(spreading, "_LARGE", 0)
+    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=False)
+    assert rows.rdd.getNumPartitions() == spark.sparkContext.defaultParallelism > 1
+    found = sorted((row[LINE], row["a"], row["b"], row[BROKEN]) for row in rows.collect())
+    assert found == [(n + 2, str(n), f"x,{n}", None) for n in range(500)]
+
+
+@pytest.mark.parametrize("files", [("a b%20.csv", "c+d.csv"), ("x/a b%20.csv", "x/ü.csv"), ("x/1.csv", "y/1.csv")])
+def test_a_row_tells_where_its_file_lies_below_the_landing_folder(
+    spark: SparkSession, tmp_path: Path, files: tuple[str, ...]
+) -> None:
+    """Also where all files lie in one folder, of which only the last part is told."""
+    for file in files:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text("1,2,3\n")
+    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
+    layout = Layout(COLUMNS, has_header=False, is_crlf=False)
+    rows = read_csv(spark, [str(tmp_path / file) for file in files], layout, reading, has_torn_rows=False)
+    assert sorted(row[NAME] for row in rows.collect()) == sorted(files)
 
 
 def test_a_header_that_stands_again_is_found_as_the_reference_does(spark: SparkSession, tmp_path: Path) -> None:
