@@ -411,5 +411,17 @@ def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Se
     return SchemaConflict(
         f"{expected.dimension.name}: the columns of {name} are not those of the table",
         found="; ".join(found),
-        todo=f"{_TODO} {expected.no_op}" if OP in missing else _TODO,
+        todo=_todo(missing, expected),
     )
+
+
+def _todo(missing: Sequence[str], expected: Expected) -> str:
+    """Return what to do: no column that DMS adds is declared under [tables]."""
+    if OP in missing:
+        return f"{_TODO} {expected.no_op}"
+    if TIME in missing or SEQUENCE in missing:
+        return (
+            "Nothing of this batch was applied; other tables go on. Correct `timestamp_column` or "
+            "`sequence_column` under [source], or keep the file back."
+        )
+    return _TODO

@@ -74,6 +74,7 @@ def test_what_rules_add_stands_behind_the_columns_of_the_table() -> None:
     with pytest.raises(SchemaConflict, match=r"columns of file\.csv are not") as refused:
         find_layout("file.csv", "Op,ts,id,name,city,BI_id\n", expected, is_load=False)
     assert "it lacks change_seq" in str(refused.value.found)
+    assert "Correct `timestamp_column` or `sequence_column` under [source]" in str(refused.value.todo)
 
 
 def test_a_commit_time_stands_before_the_columns_of_the_table() -> None:
