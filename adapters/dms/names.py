@@ -18,7 +18,7 @@ from typing import Final
 
 from lakeward.adapters.dms.dates import Period, find_period, folder_before
 from lakeward.adapters.landed.places import FileName, Naming, Part, Place, Places, format_of
-from lakeward.adapters.landed.values import counted
+from lakeward.adapters.landed.values import counted, time_digits
 
 _LOAD = re.compile(r"(?:SEGMENT(?P<segment>\d{1,6})_)?LOAD(?P<counter>[0-9A-Fa-f]{5,8})$")
 _CHANGES = re.compile(r"(?P<second>\d{8}-\d{6})(?P<millis>\d{0,3})(?P<counter>\d{0,6})$")
@@ -247,7 +247,7 @@ def _declared_changes(name: str, pattern: re.Pattern[str]) -> int | None:
         return None
     if groups.get("time") is None:
         return None if counter is None else _UNTIMED + min(counter, _UNTIMED - 1)
-    digits = "".join(filter(str.isdigit, groups["time"]))
+    digits = time_digits(groups["time"])
     second, millis = f"{digits[:8]}-{digits[8:14].ljust(6, '0')}", digits[14:17]
     written = _millis(second, millis) if len(digits) >= 8 else None
     if written is None:

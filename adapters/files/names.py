@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Final
 
+from lakeward.adapters.files.snapshot_folders import refuse_nested, snapshot_folder
 from lakeward.adapters.landed.places import FileName, Naming, Part, format_of, has_format
-from lakeward.adapters.landed.values import counted
+from lakeward.adapters.landed.values import counted, time_digits
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger import Past, SourceObject
@@ -63,15 +64,18 @@ class FileNames(Naming):
     """Which files are taken, and their order: by the groups of a pattern, by a sink's names, else by none.
 
     The names of messages may be a sink's; what could as well be a date is none. Where they are
-    `snapshots` of a table, each is of a full load; else none is.
+    `snapshots` of a table, each is of a full load; else none is. With `in_folders` a file lies in a folder.
     """
 
     pattern: re.Pattern[str] | None = None
     is_messages: bool = False
     snapshots: bool = False
+    in_folders: bool = False
 
     def read(self, path: str, _part: Part) -> FileName | None:
         """Return what the path of a file says."""
+        if self.in_folders and "/" not in path:
+            return None
         if self.pattern is None:
             is_taken = has_format(path) and not (self.is_messages and is_of_sink(path))
             return FileName(self.snapshots, self.order_of_sink(path), format_of(path)) if is_taken else None
@@ -115,7 +119,7 @@ def _told(found: re.Match[str]) -> int | None:
         return _placed(groups["partition"], number or 0)
     if groups.get("time") is None:
         return _NO_ORDER if number is None else number + 1
-    digits = "".join(filter(str.isdigit, groups["time"]))
+    digits = time_digits(groups["time"])
     digits += _BEGINNINGS.get(len(digits), "")
     try:
         moment = datetime.strptime(digits[:14].ljust(14, "0"), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
@@ -147,15 +151,19 @@ def with_ordinals(_table: TableName, listed: Sequence[SourceObject], past: Past)
     return found
 
 
-def in_folders(table: TableName, listed: Sequence[SourceObject], past: Past) -> Sequence[SourceObject]:
-    """Return files of folders that are snapshots with their places.
+def in_folders(
+    folder_of: Callable[[str], str], table: TableName, listed: Sequence[SourceObject], past: Past
+) -> Sequence[SourceObject]:
+    """Return files of folders that are snapshots with their places; `folder_of` tells which of them a file is of.
 
     Where a folder's name alone tells one, its files have the same: they are counted from there on, as they come.
+    Raises SourceError for a folder that may as well be a part of a snapshot.
     """
+    refuse_nested(table, {folder_of(item.name) for item in listed})
     known = {name: item.order for items in (past.waiting, past.seen) for name, item in items.items()}
     folders: dict[tuple[str, int], list[SourceObject]] = defaultdict(list)
     for item in sorted(listed, key=lambda item: by_value(item.name)):
-        folders[str(PurePosixPath(item.name).parent), item.order].append(item)
+        folders[folder_of(item.name), item.order].append(item)
     found = []
     for (_, order), files in folders.items():
         last = max([order - 1, *(known[item.name] for item in files if item.name in known)])
@@ -197,9 +205,11 @@ def by_value(name: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((place % 2, int(part) if place % 2 else 0, part) for place, part in enumerate(parts))
 
 
-SNAPSHOTS: Final[Mapping[str, Callable[[str], str | None]]] = {
-    "file": lambda name: name,
-    "folder": lambda name: str(PurePosixPath(name).parent),
-    "rewritten": lambda _: None,
-}
-"""Of which snapshot a file is, by what the settings say that one is."""
+def snapshot_of(snapshots: str, path_columns: Collection[str]) -> Callable[[str], str | None]:
+    """Return what tells of which snapshot a file is, by what the settings say that one is.
+
+    It is that of the file, of a folder, or one without a name, where all are `rewritten`.
+    """
+    if snapshots == "folder":
+        return snapshot_folder(path_columns)
+    return str if snapshots == "file" else lambda _: None

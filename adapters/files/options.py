@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt, model_validator
@@ -133,4 +134,6 @@ class FilesOptions(Form, _Where):
         """Return where files lie and how they are named; each is of a full load where they are `snapshots`."""
         pattern = None if self.names is None else re.compile(self.names)
         names = FileNames(pattern, is_messages=self.is_messages, snapshots=snapshots)
+        if snapshots and self.snapshots == "folder":
+            names = replace(names, in_folders=True)
         return Place(names, self.folder, self.folder)

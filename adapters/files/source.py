@@ -22,12 +22,13 @@ from lakeward.adapters.files.message_cautions import (
     count_rows_gone,
     count_unknown_keys,
 )
-from lakeward.adapters.files.names import SNAPSHOTS, in_folders, is_of_sink, of_sinks, time_of, with_ordinals
+from lakeward.adapters.files.names import in_folders, is_of_sink, of_sinks, snapshot_of, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns
 from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, other_tables
 from lakeward.adapters.files.small import read_here
 from lakeward.adapters.files.small_lines import SmallLines, is_of_lines
+from lakeward.adapters.files.snapshot_folders import snapshot_folder
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.written import cells_of_line, grouped
 from lakeward.adapters.landed.earlier import names_in_headers
@@ -114,12 +115,14 @@ class FilesSource:
         place = options.place(snapshots=True)
         folder = replace(self.folder, places=replace(places, own={**places.own, dimension.source: place}))
         snapshots = Naming(
-            snapshot=SNAPSHOTS[options.snapshots],
+            snapshot=snapshot_of(options.snapshots, options.path_columns),
             is_dated=lambda name: (
                 options.dates_snapshots and time_of(place.known(dimension.source, name).order) is not None
             ),
         )
-        ordinals = in_folders if options.snapshots == "folder" else with_ordinals
+        ordinals = with_ordinals
+        if options.snapshots == "folder":
+            ordinals = partial(in_folders, snapshot_folder(options.path_columns))
         return choose(folder, dimension, past, limits, ordinals, snapshots)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:

@@ -251,7 +251,7 @@ def _choose(dimension: Dimension, past: Past, found: Sequence[SourceObject], *, 
 
     In a history a snapshot `is_dated` by the time at which it was read, where no cursor dates its rows.
     """
-    listed = in_folders(dimension.source, found, past)
+    listed = in_folders(_folder_of, dimension.source, found, past)
     is_changes = any(not staged.is_snapshot for item in found if (staged := Staged.of(item.name)))
     naming = Naming(is_load=_is_load, snapshot=_folder_of, is_dated=lambda _: is_dated)
     return take_objects(

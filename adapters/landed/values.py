@@ -6,6 +6,9 @@ import re
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+_TO_SECONDS: Final = 14
+"""Digits of a time to its second: what follows is a fraction."""
+
 _GROUPS: Final = ("time", "counter", "hex")
 """The groups of a pattern for names, by which files are ordered."""
 
@@ -29,6 +32,19 @@ def zone(value: str) -> str:
     except (ZoneInfoNotFoundError, ValueError) as error:
         raise ValueError("is no time zone; zones are named as Europe/Berlin or UTC") from error
     return value
+
+
+def time_digits(text: str) -> str:
+    """Return the digits of a time in a name, from its year on: a month, day or hour of one digit gets its zero.
+
+    >>> time_digits("2026-1-11"), time_digits("20261121-0830"), time_digits("2026-11-21T08:30:05.5")
+    ('20260111', '202611210830', '202611210830055')
+    """
+    year, *parts = re.findall("[0-9]+", text) or [""]
+    digits = year
+    for part in parts:
+        digits += part.zfill(2) if len(digits) < _TO_SECONDS else part
+    return digits
 
 
 def counted(found: re.Match[str]) -> int | None:

@@ -51,7 +51,7 @@ def test_a_full_load_that_no_file_can_be_of_is_not_waited_for(source: FilesSourc
     assert taken.awaited is not None, "of snapshots each file is one"
 
 
-def files(tmp_path: Path, *names: str, **options: str) -> FilesSource:
+def files(tmp_path: Path, *names: str, **options: object) -> FilesSource:
     """Return a source whose landing folder has files of these names."""
     for name in names:
         file = tmp_path / "shop" / "orders" / name
@@ -119,6 +119,16 @@ def test_a_folder_is_taken_whole_again_once_one_of_its_files_is_another(
         found = _settled(source, seen, Load(epoch=2, settles=10, older=older))
         assert [item.name for item in found.objects] == list(dict.fromkeys([*of, *written]))
         assert (found.load, found.aside, found.is_first) == (2, (), bool(named))
+
+
+def test_partitions_of_a_snapshot_come_with_it_and_files_beside_folders_are_left_alone(tmp_path: Path) -> None:
+    of = ("2026-01-01/region=eu/a.csv", "2026-01-01/region=us/b.csv", "2026-01-02/region=eu/a.csv", "list.csv")
+    source = files(tmp_path, *of, snapshots="folder", path_columns=["region"])
+    taken = source.take(dimension(Snapshots()), Past(load=Load(epoch=1, settles=0)))
+    assert [item.name for item in taken.objects] == [*of[:2]]
+    assert taken.others == ("list.csv",)
+    with pytest.raises(SourceError, match="whether the folder 2026-01-01/region=eu is a snapshot"):
+        files(tmp_path, snapshots="folder").take(dimension(Snapshots()), Past())
 
 
 def test_an_older_folder_is_put_in_its_place_whole_once_one_of_its_files_is_another(tmp_path: Path) -> None:
