@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lakeward.core.errors import AlarmRaised, SourceError
-from lakeward.core.loads import newest_snapshot, older
+from lakeward.core.loads import newest_snapshot, older, places_of_snapshots
 from lakeward.core.numerals import format_count
 
 if TYPE_CHECKING:
@@ -25,6 +25,19 @@ def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:
                 found=f"found {one.name} and {other.name}",
                 todo="Remove the one that does not belong there; files of two topics or tasks need a folder each. "
                 "Nothing of this batch was applied.",
+            )
+
+
+def refuse_equal_snapshots(table: str, objects: Iterable[SourceObject], naming: Naming) -> None:
+    """Raise SourceError where two snapshots with names of their own have one place."""
+    places = sorted(places_of_snapshots(objects, naming).items(), key=lambda found: found[1])
+    for (one, place), (other, other_place) in pairwise(places):
+        if place == other_place:
+            raise SourceError(
+                f"{table}: the order of two snapshots cannot be told from their names",
+                found=f"found {one} and {other}, which tell the same time or number",
+                todo="Nothing was applied. Remove the one that does not belong there, or let `names` tell them "
+                "apart.",
             )
 
 
@@ -84,11 +97,14 @@ def refuse_older_snapshot(table: str, objects: Sequence[SourceObject], past: Pas
     """Raise LEDGER-001 for a snapshot that is older than the one that the table shows."""
     newest, about = newest_snapshot(past, naming), [item.name for item in older(objects, past, naming)]
     if newest is not None and about:
+        is_before = min(item.order for item in objects) < newest.order
+        why = "sorts before" if is_before else "was written anew or touched since it was applied before"
         raise AlarmRaised(
             "LEDGER-001",
             f"{table}: a snapshot came that is older than what the table shows",
-            found=f"found {_some(about)}, which sorts before {newest.name}",
-            todo="Nothing was applied: it would set the table back. Move it away, or leave it out for good: "
+            found=f"found {_some(about)}, which {why} {newest.name}",
+            todo="Nothing was applied: it would set the table back. Move it away, give it a name behind the "
+            "others if it is newer than they are, or leave it out for good: "
             f'`lakeward ack {table} LEDGER-001`. All such are left out with `older_snapshots = "skip"`; a history '
             "of files whose names tell their time takes them at their place (docs/plain-files.md).",
             about=about,

@@ -302,6 +302,7 @@ def _take_load(
         doubts.refuse_changes(table, found.behind)
         if not is_spliced:
             doubts.refuse_older_snapshot(table, found.objects, past, naming)
+        doubts.refuse_equal_snapshots(table, (*past.seen.values(), *found.objects, *found.later), naming)
         if keeps and not ordered and past.seen and past.now - found.awaited.unchanged >= load.settles:
             doubts.refuse_emptied(table, (), past)
     overtaken = [item for item in past.waiting.values() if loads.is_older(item, past, naming)]

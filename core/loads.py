@@ -212,15 +212,16 @@ def older(objects: Iterable[SourceObject], past: Past, naming: Naming) -> tuple[
 def _before_the_newest(objects: Iterable[SourceObject], past: Past, naming: Naming) -> frozenset[str]:
     """Return which snapshots lie before the newest that was applied; it does not lie before itself.
 
-    One lies where its first object does. Names need not tell an order: one with an object that is as it was applied
-    in an epoch before lies before the newest, too.
+    One lies where its first object does. Names need not tell an order: one of which an object was applied in an
+    epoch before lies before the newest, too, though it was written anew or touched since.
     """
     newest = _newest(past, naming)
     if newest is None:
         return frozenset()
     objects = tuple(objects)
-    places = _places((*past.seen.values(), *objects), naming)
-    left = {naming.snapshot(item.name) for item in objects if item.version in past.left}
+    places = places_of_snapshots((*past.seen.values(), *objects), naming)
+    of_before = frozenset(_left(past))
+    left = {naming.snapshot(item.name) for item in objects if item.name in of_before}
     return frozenset(name for name, place in places.items() if name in left or place < places[newest]) - {newest}
 
 
@@ -232,11 +233,11 @@ def newest_snapshot(past: Past, naming: Naming) -> SourceObject | None:
 
 
 def _newest(past: Past, naming: Naming) -> str | None:
-    places = _places(past.seen.values(), naming)
+    places = places_of_snapshots(past.seen.values(), naming)
     return max(places, key=places.__getitem__, default=None)
 
 
-def _places(objects: Iterable[SourceObject], naming: Naming) -> dict[str, int]:
+def places_of_snapshots(objects: Iterable[SourceObject], naming: Naming) -> dict[str, int]:
     """Return where snapshots with names of their own lie: there where the first object of each does."""
     found: dict[str, int] = {}
     for item in objects:

@@ -40,10 +40,10 @@ def time_digits(text: str) -> str:
     >>> time_digits("2026-1-11"), time_digits("20261121-0830"), time_digits("2026-11-21T08:30:05.5")
     ('20260111', '202611210830', '202611210830055')
     """
-    year, *parts = re.findall("[0-9]+", text) or [""]
-    digits = year
-    for part in parts:
-        digits += part.zfill(2) if len(digits) < _TO_SECONDS else part
+    digits = ""
+    for part in re.finditer("[0-9]+", text):
+        is_short = digits and len(digits) < _TO_SECONDS
+        digits += part[0].zfill(2) if is_short else part[0]
     return digits
 
 

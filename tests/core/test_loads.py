@@ -282,7 +282,18 @@ def test_a_folder_of_an_epoch_before_is_older_though_its_name_tells_no_order() -
         chosen(listed, past(*NEXT, left=left, load=SNAPSHOT))
     assert raised.value.about == ("1/2",)
     anew = [*NEXT, *(replace(item, order=item.order + 12, modified=100) for item in BOTH)]
-    assert said(anew, past(*NEXT, left=left, load=SNAPSHOT)).objects == tuple(anew[2:]), "all of it came again"
+    with pytest.raises(AlarmRaised, match="older than what the table shows") as raised:
+        said(anew, past(*NEXT, left=left, load=SNAPSHOT))
+    assert raised.value.about == ("1/1", "1/2"), "written anew whole: nothing tells whether it is newer"
+    assert "was written anew or touched since it was applied before 2/" in str(raised.value.found)
+
+
+@pytest.mark.parametrize("applied", [[], [part(1)]], ids=["both are new", "one was applied"])
+def test_two_snapshots_of_one_time_stop_the_table(applied: list[SourceObject]) -> None:
+    other = SourceObject("1b/1", part(1).order, 10, 100)
+    with pytest.raises(SourceError, match="the order of two snapshots cannot be told from their names") as refused:
+        chosen([part(1), other], past(*applied, load=SNAPSHOT))
+    assert refused.value.found == "found 1 and 1b, which tell the same time or number"
 
 
 @pytest.mark.parametrize("has_left", [False, True], ids=["of this epoch", "of one before"])
