@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position
+from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, same
 from lakeward.core.history.options import Kind
 from lakeward.core.history.versions import Columns, Step, Versions, closed, opened, tail
 
@@ -88,10 +88,24 @@ def apply(dimension: Dimension, rows: Rows, events: Iterable[ChangeEvent]) -> Fo
 
 @dataclass(slots=True)
 class _Transaction:
-    """Where rows entered within one transaction, and which rows they cover until those leave."""
+    """Where rows entered within one transaction, and which rows they cover until those leave.
+
+    `moves` are the key changes that were taken in it, by their places and keys, with the rows that they made where
+    they came first. `taken` are those since it began, or began anew.
+    """
 
     entered: set[Key] = field(default_factory=set)
     covered: dict[Key, Row] = field(default_factory=dict)
+    moves: dict[Hashable, list[tuple[ChangeEvent, Row]]] = field(default_factory=dict)
+    taken: dict[Hashable, list[ChangeEvent]] = field(default_factory=dict)
+
+    def row_of_copy(self, event: ChangeEvent) -> Row | None:
+        """Return the row that a key change made where it came first; None for one that comes first."""
+        return next((row for other, row in self.moves.get(_move(event), ()) if _is_copy(event, other)), None)
+
+    def takes_again(self, event: ChangeEvent) -> bool:
+        """Return whether a key change was taken since the transaction began."""
+        return any(_is_copy(event, other) for other in self.taken.get(_move(event), ()))
 
 
 class Fold:
@@ -214,8 +228,18 @@ class Fold:
         not left yet, and otherwise the row that entered (`UPDATE t SET id = id + 1`,
         swaps, 1 → 2 → 3 of one row): a covered row is one that stood there and has not
         left.
+
+        One that was taken in its transaction already is a copy. It changes nothing where the
+        row that it made stands. Else the transaction was delivered again as a whole, behind
+        itself: it begins anew, with the rows that it left.
         """
         transaction = self.transaction(event)
+        first, standing = transaction.row_of_copy(event), self.live(event.key)
+        if first is not None and standing is not None and standing.position == first.position:
+            return
+        if transaction.takes_again(event):
+            transaction = self.transactions[event.transaction] = _Transaction(moves=transaction.moves)
+        transaction.taken.setdefault(_move(event), []).append(event)
         mover = transaction.covered.pop(old, None)
         if mover is None and self.is_news(old, event):
             mover = self.live(old)
@@ -223,16 +247,27 @@ class Fold:
             transaction.entered.discard(old)
         if not self.is_news(event.key, event):
             return
-        if mover is None and event.lacks(self.columns) and not event.was_whole:
+        base = first or mover
+        if base is None and event.lacks(self.columns) and not event.was_whole:
             self.result.incomplete.add(event.position)
             return
-        standing = self.live(event.key)
         if standing is not None and event.transaction is None:
             self.result.undecided.add(event.position)
         if standing is not None and event.key not in transaction.entered:
             transaction.covered[event.key] = standing
         transaction.entered.add(event.key)
-        self.put(event, mover)
+        self.put(event, base)
+        if first is None:
+            transaction.moves.setdefault(_move(event), []).append((event, self.rows[event.key]))
+
+
+def _move(event: ChangeEvent) -> Hashable:
+    return event.position.mark, event.old_key, event.key
+
+
+def _is_copy(event: ChangeEvent, other: ChangeEvent) -> bool:
+    """Whether two events of one transaction are the same key change, delivered twice."""
+    return _move(event) == _move(other) and same(event.cells, other.cells)
 
 
 def gone(row: Row, place: Position) -> Row:

@@ -37,8 +37,9 @@ OF_HISTORY: Final = ("instant", "versions")
 BY_PLACE: Final = "(a, b) -> CASE WHEN a.at < b.at THEN -1 WHEN a.at > b.at THEN 1 ELSE 0 END"
 """What sorts items, as SQL."""
 
-_OF_MOVES: Final = ("transaction", "entered", "covered")
-"""What the state has beside where keys change: the transaction, the keys entered in it, and the rows covered."""
+_OF_MOVES: Final = ("transaction", "entered", "covered", "taken", "made")
+"""What the state has where keys change: the transaction, the keys entered in it, the rows covered, its key
+changes since it began (or began anew) as texts, and by these texts the rows that they made when they came first."""
 
 _PLACED: Final = "placed"
 """What the state of a history has beside: the IDs of the events that have their place in it."""
@@ -91,6 +92,8 @@ class Fold:
             "transaction": "string(NULL)",
             "entered": "CAST(array() AS array<string>)",
             "covered": no_rows,
+            "taken": "CAST(array() AS array<string>)",
+            "made": no_rows,
             **dict.fromkeys((*_NOTES, _PLACED), NO_IDS),
         }
         nothing = {name: nothing[name] for name in self._state_fields}
@@ -98,11 +101,15 @@ class Fold:
 
     def _step(self) -> str:
         """Return the state after an event: what it decides, then the row that it puts, if it does."""
-        rows = f"CASE WHEN d.puts THEN {_with('d.rows', 'e.key', self._put('d.base'))} ELSE d.rows END"
+        rows = f"CASE WHEN d.puts THEN {_with('d.rows', 'e.key', 'made')} ELSE d.rows END"
         after = {name: rows if name == "rows" else f"d.{name}" for name in self._state_fields}
+        if self.moves:
+            is_first = "d.puts AND d.move IS NOT NULL AND NOT map_contains_key(d.made, d.move)"
+            after["made"] = f"CASE WHEN {is_first} THEN map_concat(d.made, map(d.move, made)) ELSE d.made END"
         if self.versions is not None:
             after[_PLACED] = note(f"d.{_PLACED}", "d.puts")
-        return let({"d": self._decide()}, struct(after))
+        made = f"CASE WHEN d.puts THEN {self._put('d.base')} END"
+        return let({"d": self._decide(), "made": made}, struct(after))
 
     def _decide(self) -> str:
         stood = {
@@ -144,13 +151,17 @@ class Fold:
 
     def _move(self) -> str:
         """A row leaves the old key and enters the new one; within a transaction a covered row leaves first."""
-        known = "coalesce(e.transaction = s.transaction, false)"
+        known = "(is_known AND NOT is_copy)"
         no_rows = "map_filter(s.covered, (k, v) -> false)"
         leaves = f"(was_covered IS NULL AND {_is_news('s.rows', 'e.old')})"
         lets = {
+            "is_known": "coalesce(e.transaction = s.transaction, false)",
+            "move": "to_json(struct(e.place.s, e.old, e.key, e.cells, e.unset))",
+            "is_copy": "is_known AND array_contains(s.taken, move)",
+            "first": "CASE WHEN is_known THEN try_element_at(s.made, move) END",
             "covered": f"CASE WHEN {known} THEN s.covered ELSE {no_rows} END",
             "was_covered": "try_element_at(covered, e.old)",
-            "mover": f"CASE WHEN {leaves} THEN {_live('s.rows', 'e.old')} ELSE was_covered END",
+            "mover": f"coalesce(first, CASE WHEN {leaves} THEN {_live('s.rows', 'e.old')} ELSE was_covered END)",
             "stood": _live("s.rows", "e.key"),
             "entered": f"CASE WHEN NOT {known} THEN CAST(array() AS array<string>) "
             f"WHEN {leaves} THEN array_remove(s.entered, e.old) ELSE s.entered END",
@@ -158,7 +169,11 @@ class Fold:
             "uncovered": _without("covered", "e.old"),
         }
         begun = {"transaction": "e.transaction", "entered": "entered", "covered": "uncovered", "rows": "others"}
-        begun |= self._placed(leaves)
+        begun |= {
+            "taken": f"CASE WHEN {known} THEN array_union(s.taken, array(move)) ELSE array(move) END",
+            "made": f"CASE WHEN is_known THEN s.made ELSE {no_rows} END",
+            **self._placed(leaves),
+        }
         waits = self._state(**begun, incomplete=note("s.incomplete", "true"))
         covers = "stood IS NOT NULL AND NOT array_contains(entered, e.key)"
         enters = {
@@ -166,10 +181,11 @@ class Fold:
             "covered": f"CASE WHEN {covers} THEN {_with('uncovered', 'e.key', 'stood')} ELSE uncovered END",
             "undecided": note("s.undecided", "stood IS NOT NULL AND e.transaction IS NULL"),
         }
-        put = self._state(**{**begun, **enters}, puts="true", base="mover")
+        put = self._state(**{**begun, **enters}, puts="true", base="mover", move="move")
         return let(
             lets,
-            f"CASE WHEN NOT {_is_news('s.rows', 'e.key')} THEN {self._state(**begun)} "
+            f"CASE WHEN coalesce(stood.place = first.place, false) THEN {self._state()} "
+            f"WHEN NOT {_is_news('s.rows', 'e.key')} THEN {self._state(**begun)} "
             f"WHEN mover IS NULL AND e.waits THEN {waits} ELSE {put} END",
         )
 
@@ -228,9 +244,10 @@ class Fold:
         return {} if self.versions is None else {_PLACED: note(f"s.{_PLACED}", when)}
 
     def _state(self, **changed: str) -> str:
-        """Return the state `s` with some fields changed, and whether and over what a row is to be put."""
+        """Return the state `s` with some fields changed, whether, over what and by which `move` a row is put."""
         kept = {name: f"s.{name}" for name in self._state_fields}
-        return struct({**kept, "puts": "false", "base": f"CAST(NULL AS {self.row})", **changed})
+        nothing = {"puts": "false", "base": f"CAST(NULL AS {self.row})", "move": "string(NULL)"}
+        return struct({**kept, **nothing, **changed})
 
 
 _ROW_OF_EVENT: Final = {"place": "e.place", "id": "e.id"}

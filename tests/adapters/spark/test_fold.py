@@ -46,8 +46,11 @@ def plan() -> MergePlan:
 
 
 def history(number: int, random: Random) -> list[ChangeEvent]:
-    """What happens to a database: any of it may be lost, and some transactions have no name."""
-    events = feed(random, Features(unset=True, moves=True, transactions=20)).events
+    """What happens to a database: any of it may be lost or come again, and some transactions have no name."""
+    events = list(feed(random, Features(unset=True, moves=True, transactions=20)).events)
+    again = {event.transaction for event in events if random.random() < 0.1}
+    copies = [event for event in events if event.transaction in again]
+    events += [replace(one, position=one.position._replace(object=one.position.object + 500)) for one in copies]
     lost, unnamed = random.choice([0.0, 0.2]), random.random() < 0.3
     return [
         replace(

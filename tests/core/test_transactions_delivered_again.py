@@ -1,0 +1,122 @@
+"""Rows exchange their keys in one transaction, which is delivered again: the table is the one that it left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count, permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from model_laws import Player
+
+from lakeward.core.dimension import Deletes, Dimension, TableName, Unbounded
+from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
+from lakeward.core.history.options import History
+from lakeward.plugins.testing.histories import SCHEMA
+
+ITEM = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Unbounded())
+KEYS = (1, 2, 3)
+ALIKE = {"all at one commit time": False, "each at its place in the log": True}
+
+
+def row(key: int, who: int) -> dict[str, object]:
+    return {"id": key, "a": who, "b": who}
+
+
+def loaded() -> list[ChangeEvent]:
+    """Return the rows that stand: each says in its cells which it is."""
+    places = {key: Position(1, 1, 1, key) for key in KEYS}
+    return [
+        ChangeEvent(operation=Operation.INSERT, position=place, key=(key,), cells=row(key, key), time=1)
+        for key, place in places.items()
+    ]
+
+
+def transaction(targets: Sequence[int], *, has_places: bool, object_: int, updates: bool) -> list[ChangeEvent]:
+    """Return a transaction in which the row of each key gets another one; `updates` each row before it moves."""
+    events, rows = list[ChangeEvent](), count(1)
+
+    def add(key: int, who: int, old: int | None) -> None:
+        number = next(rows)
+        events.append(
+            ChangeEvent(
+                operation=Operation.UPDATE,
+                position=Position(1, 10 + number if has_places else 10, object_, number),
+                key=(key,),
+                cells=row(key, 10 * who if updates else who),
+                old_key=None if old is None else (old,),
+                transaction="t",
+                time=10,
+            )
+        )
+
+    for key in KEYS if updates else ():
+        add(key, key, None)
+    for key, target in zip(KEYS, targets, strict=True):
+        if target != key:
+            add(target, key, key)
+    return events
+
+
+def shown(player: Player) -> Mapping[Key, object]:
+    return {key: dict(row.cells) for key, row in player.rows.items() if not row.deleted}
+
+
+def versions(player: Player) -> Mapping[Key, object]:
+    """Return when which version of each key was valid."""
+    return {
+        key: [(one.valid_from, one.valid_to, dict(one.cells)) for one in row.versions]
+        for key, row in player.rows.items()
+    }
+
+
+def in_object(events: Sequence[ChangeEvent], object_: int) -> list[ChangeEvent]:
+    return [replace(event, position=event.position._replace(object=object_)) for event in events]
+
+
+@pytest.mark.parametrize("has_places", [*ALIKE.values()], ids=[*ALIKE])
+@pytest.mark.parametrize("deletes", [*Deletes])
+@given(
+    targets=st.permutations(KEYS),
+    updates=st.booleans(),
+    copies=st.lists(st.sampled_from([2, 3, 4]), min_size=1, max_size=3),
+    at_once=st.booleans(),
+)
+def test_the_table_is_that_of_the_first_delivery(
+    has_places: bool, deletes: Deletes, targets: Sequence[int], updates: bool, copies: list[int], at_once: bool
+) -> None:
+    dimension = replace(ITEM, deletes=deletes)
+    came = transaction(targets, has_places=has_places, object_=2, updates=updates)
+    expected = {(to,): row(to, 10 * key if updates else key) for key, to in zip(KEYS, targets, strict=True)}
+    player = Player(dimension)
+    player.deliver(loaded())
+    deliveries = [in_object(came, number) for number, _ in enumerate([2, *copies], 2)]
+    for delivery in [[event for one in deliveries for event in one]] if at_once else deliveries:
+        player.deliver(delivery)
+    assert shown(player) == expected
+
+
+@pytest.mark.parametrize("has_places", [*ALIKE.values()], ids=[*ALIKE])
+@pytest.mark.parametrize("targets", [*permutations(KEYS)])
+def test_a_history_has_no_version_of_it_twice(has_places: bool, targets: Sequence[int]) -> None:
+    player = Player(replace(ITEM, history=History()))
+    came = transaction(targets, has_places=has_places, object_=2, updates=False)
+    player.deliver(loaded())
+    player.deliver(came)
+    before = versions(player)
+    player.deliver(in_object(came, 3))
+    assert versions(player) == before
+
+
+@pytest.mark.parametrize("has_places", [*ALIKE.values()], ids=[*ALIKE])
+def test_values_that_were_not_sent_stay_those_of_their_row(has_places: bool) -> None:
+    player = Player(ITEM)
+    one, other = transaction((2, 1, 3), has_places=has_places, object_=2, updates=False)
+    other = replace(other, cells={**other.cells, "b": UNSET})
+    player.deliver(loaded())
+    player.deliver([one, other])
+    player.deliver(in_object([one, other], 3))
+    assert not player.memory.holds
+    assert shown(player) == {(key,): row(key, who) for key, who in ((1, 2), (2, 1), (3, 3))}
