@@ -22,7 +22,10 @@ READ_SEQUENCE: Final = LOAD_SEQUENCE + 1
 Arrival alone orders such rows, and none replaces a change of its key that arrived before it (semantics 2.6).
 """
 
-UNORDERED: Final = frozenset({0, LOAD_SEQUENCE, READ_SEQUENCE})
+NO_SEQUENCE: Final = 0
+"""The sequence of a change that tells no place in the order of its source."""
+
+UNORDERED: Final = frozenset({NO_SEQUENCE, LOAD_SEQUENCE, READ_SEQUENCE})
 """The sequences that do not say which of two events came first."""
 
 

@@ -222,7 +222,7 @@ class DmsSource:
         return Remaking()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
-        """Return a row as it was written, column by column; none where the file is gone."""
+        """Return a row as it was written, column by column; none where the file is gone, or another one."""
         if is_parquet(entry):
             return json_cells(entry.text, self._reading(dimension))
         expected = self._expected(dimension)
@@ -234,6 +234,8 @@ class DmsSource:
             head = self._head(dimension.source, entry.object)
             layout = find_layout(entry.object, head, expected, is_load=name.is_load)
         except (SourceError, SchemaConflict):
+            return Cells()
+        if layout.has_header and self.folder.is_written_since(dimension.source, entry.object, entry.since):
             return Cells()
         return csv_cells(entry.text, layout, expected.dialect)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakeward.adapters.files.variants import check_format
@@ -57,8 +57,7 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName,
     settings = validated(model.FilesOptions, own, str(runtime.file), within="source")
     said: Mapping[TableName, Mapping[str, Any]] = options.get("tables", {})
     tables = {table: own_options(settings, table, values, runtime) for table, values in said.items()}
-    if settings.landing == "archived":
-        _check_archive(settings, {table: tables.get(table, settings) for table in {*options["formats"], *tables}})
+    _check_folders(settings, {table: tables.get(table, settings) for table in {*options["formats"], *tables}})
     places = Places(settings.place(), {table: place.place() for table, place in tables.items()})
     archive = settings.archive if settings.landing == "archived" else None
     return settings, tables, open_folder(runtime, settings.path, archive, places)
@@ -74,19 +73,38 @@ def own_options(settings: Any, table: TableName, values: Mapping[str, Any], runt
     return found if own.folder is None else found.model_copy(update={"folder": own.folder})
 
 
-def _check_archive(settings: Any, tables: Mapping[TableName, Any]) -> None:
-    """Refuse files that two tables would read; with names of their own in one folder each has its files."""
+def _check_folders(settings: Any, tables: Mapping[TableName, Any]) -> None:
+    """Refuse a folder within that of another table, and an archive for files that two tables would read.
+
+    With names of their own in one folder each table has its files. Messages say themselves of which table they are.
+    """
+    is_archived = settings.landing == "archived"
+    if is_archived and "{schema}" not in settings.folder:
+        raise _not_archived(f"`folder` is {settings.folder!r}, and all tables read it")
+    for outer, of, inner, table in _nested(tables):
+        found = f"{of} reads {outer or '.'}, and {table} reads {inner or '.'}"
+        if is_archived:
+            raise _not_archived(found)
+        if outer != inner and not tables[of].is_messages:
+            raise ConfigError(
+                f"the folder of {table} lies within that of {of}, which would read its files, too",
+                found=found,
+                todo="Let each table have a folder beside the others, or let `names` of both say which files are "
+                f'theirs: [tables."{of}".source].',
+            )
+
+
+def _nested(tables: Mapping[TableName, Any]) -> Iterator[tuple[str, TableName, str, TableName]]:
+    """Yield folders that have, or are, the folder of another table, with both tables, where both read its files."""
     from lakeward.adapters.landed.places import below, filled  # noqa: PLC0415
 
-    if "{schema}" not in settings.folder:
-        raise _not_archived(f"`folder` is {settings.folder!r}, and all tables read it")
     folders = sorted((below(filled(own.folder, table).lower()), table) for table, own in tables.items())
     around: list[tuple[str, TableName]] = []
     for folder, table in folders:
         around = [(outer, of) for outer, of in around if folder.startswith(outer)]
         for outer, of in around:
             if None in (both := {tables[of].names, tables[table].names}) or len(both) == 1:
-                raise _not_archived(f"{of} reads {outer or '.'}, and {table} reads {folder or '.'}")
+                yield outer, of, folder, table
         around.append((folder, table))
 
 

@@ -17,7 +17,7 @@ _OF_DEBEZIUM: Final = (
     *("types", "form", "decimals", "times", "binary", "unavailable_value", "tombstones", "places", "before_images"),
 )
 _OF_MESSAGES: Final = ("line", *_OF_DEBEZIUM, "before_image_prefix")
-_OF_ROWS: Final = ("order_by", "time", "operation", "absent")
+_OF_ROWS: Final = ("order_by", "time", "operation", "absent", "path_columns")
 """Keys that have no meaning for files of another kind."""
 
 
@@ -64,7 +64,7 @@ class FilesOptions(Form, _Where):
     def _fits_together(self) -> Self:
         """Refuse what the format has no use for: it would be passed over."""
         said = self.model_fields_set
-        for key in (*_OF_ROWS, "path_columns"):
+        for key in _OF_ROWS:
             if self.is_messages and getattr(self, key) not in (None, []):
                 raise ValueError(f"`{key}` is not for messages: they say themselves what they do, and when")
         for key in _OF_DEBEZIUM:
@@ -91,13 +91,13 @@ class FilesOptions(Form, _Where):
     def with_own(self, own: FilesTableOptions) -> Mapping[str, Any]:
         """Return what holds for a table that says something of itself, as settings, to be validated.
 
-        A table of another format has no use for what [source] says of its own.
+        A table of messages has no use for what [source] says of rows, nor one of rows for what it says of messages.
+        Of messages of another form it has none for what is said of their form.
         """
         said = {key: getattr(self, key) for key in self.model_fields_set}
         if own.format != self.format and "format" in own.model_fields_set:
-            said = {
-                key: value for key, value in said.items() if key not in (*_OF_ROWS, "path_columns", *_OF_MESSAGES)
-            }
+            useless = (*_OF_ROWS, *_OF_MESSAGES) if own.format in MESSAGES else _OF_MESSAGES
+            said = {key: value for key, value in said.items() if key not in useless}
         mine = {key: getattr(own, key) for key in own.model_fields_set}
         if mine.pop("folder", None) is not None:
             said.pop("folder", None)

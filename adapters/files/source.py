@@ -274,6 +274,8 @@ class FilesSource:
                 found = cells_of_line(table, entry)
             else:
                 layout = find_layout(entry.object, table.head(entry.object), table.expected, is_load=False)
+                if layout.has_header and self.folder.is_written_since(dimension.source, entry.object, entry.since):
+                    return Cells()
                 found = csv_cells(entry.text, layout, table.reading.dialect)
         except (SourceError, SchemaConflict):
             return Cells()

@@ -303,6 +303,14 @@ class Folder:
         except OSError as error:
             raise _unreadable(table, name, error) from error
 
+    def is_written_since(self, table: TableName, name: str, time: int) -> bool:
+        """Whether a file in the landing folder was written behind a time, in microseconds since 1970; 0: unknown.
+
+        Then its header need not be that of a row which was read before.
+        """
+        found = self.store.find(self.landed(table, name)) if time else None
+        return found is not None and found.modified > time
+
     def head(self, table: TableName, name: str, row_end: str = "\n", quote: str = "") -> str:
         """Return the beginning of a CSV file, ending at the end of a line unless it is the whole file.
 

@@ -132,7 +132,8 @@ def _as_written(reading: Reading, entry: Entry, cells: Callable[[Entry], Cells])
     if not found.after:
         raise MendError(
             f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
-            found="its file is gone, or names columns that the table has not: its cells cannot be told",
+            found="its file is gone, was written anew since, or names columns that the table has not: its cells "
+            "cannot be told",
             todo="Put the file back, and let the table follow. Else fix the row: `lakeward quarantine fix`.",
             rows=[(entry.order, entry.row)],
         )

@@ -34,7 +34,7 @@ from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.adapters.spark.log_steps import before_steps
 from lakeward.adapters.spark.types import is_bounded
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, UNORDERED, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, NO_SEQUENCE, READ_SEQUENCE, UNORDERED, Operation, Position
 from lakeward.core.log_restart import LogRestart, lift_place
 from lakeward.core.log_steps import LogChange, LogName, LogReached, LogSteps, find_steps
 from lakeward.core.plan import tolerance_of
@@ -167,7 +167,7 @@ def log_steps(frame: LocalFrame, found: Sequence[Group], reached: LogReached) ->
                 place.sequence,
                 None if is_ahead else time,
                 LogName.of(log),
-                is_read=operation == Operation.READ.value,
+                is_read=operation == Operation.READ.value and place.sequence != NO_SEQUENCE,
                 has_place=not no_place and place.sequence not in UNORDERED,
                 is_initial=bool(is_initial),
             )

@@ -26,20 +26,21 @@ from lakeward.adapters.spark.events import (
 )
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
-from lakeward.core.events import LOAD_SEQUENCE, UNORDERED, Operation
+from lakeward.core.events import LOAD_SEQUENCE, NO_SEQUENCE, UNORDERED, Operation
 from lakeward.core.log_steps import LEAST_GAP, OVERLAP, LogName, LogReached, LogSpan, LogStep, LogSteps
 
 
 def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
     """Return the changes of one object by the log that they are of, and its rows of snapshots likewise.
 
-    Changes that tell no place are apart from those that do.
+    Changes that tell no place are apart from those that do; what tells neither operation nor place may be a change.
     """
     found: dict[tuple[LogName, bool, bool, bool], list[Group]] = defaultdict(list)
     for group in groups:
         if group.reason is None and group.operation is not None and group.least[0] != LOAD_SEQUENCE:
             has_places = NO_PLACE not in group.flags and group.greatest[0] not in UNORDERED
-            is_read, is_initial = group.operation == Operation.READ.value, INITIAL in group.flags
+            is_read = group.operation == Operation.READ.value and group.greatest[0] != NO_SEQUENCE
+            is_initial = INITIAL in group.flags
             found[LogName.of(group.log), is_read, has_places, is_initial].append(group)
     return tuple(_log_span(*kind, alike) for kind, alike in found.items())
 
@@ -79,7 +80,7 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
         f"{log} AS log",
         f"coalesce(startswith({log}, '{OVERLAP}'), false) AS overlaps",
         f"NOT {columns[NO_PLACE]} AND {has_order()} AS has_place",
-        f"{names.OPERATION} = '{Operation.READ.value}' AS is_read",
+        f"{names.OPERATION} = '{Operation.READ.value}' AND {names.SEQUENCE} != {NO_SEQUENCE} AS is_read",
         f"{columns[INITIAL]} AS is_initial",
     )
     types = {"object": "bigint", "lowest": "decimal(38,0)", "highest": "decimal(38,0)"}

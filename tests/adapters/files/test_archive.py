@@ -1,4 +1,4 @@
-"""Plain files that go into an archive are of one table each."""
+"""Plain files that go into an archive are of one table each, and no folder lies in that of another table."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ def opened(tmp_path: Path, tables: dict[TableName, dict[str, Any]], landing: str
     return build_landing(options, Runtime(lambda: None, tmp_path)) is not None
 
 
+NESTED = [{ORDERS: {"folder": "inbox"}, CUSTOMER: {"folder": "inbox/customer"}}, {ORDERS: {"folder": "shop"}}]
+
+
 @pytest.mark.parametrize(
     "tables",
     [
         {ORDERS: {"folder": "inbox"}, CUSTOMER: {"folder": "Inbox"}},
-        {ORDERS: {"folder": "inbox"}, CUSTOMER: {"folder": "inbox/customer"}},
-        {ORDERS: {"folder": "shop"}},
         {ORDERS: {"folder": "inbox", "names": r".*\.csv"}, CUSTOMER: {"folder": "inbox"}},
+        *NESTED,
     ],
 )
 def test_a_folder_that_two_tables_read_is_not_archived(
@@ -37,7 +39,17 @@ def test_a_folder_that_two_tables_read_is_not_archived(
     with pytest.raises(ConfigError, match="several tables read cannot be archived") as refused:
         opened(tmp_path, tables)
     assert "shop.orders reads" in str(refused.value.found)
-    assert opened(tmp_path, tables, "kept")
+    assert tables in NESTED or opened(tmp_path, tables, "kept")
+
+
+@pytest.mark.parametrize("tables", NESTED)
+def test_a_folder_within_that_of_another_table_is_refused(
+    tmp_path: Path, tables: dict[TableName, dict[str, Any]]
+) -> None:
+    with pytest.raises(ConfigError, match=r"the folder of shop\.customer lies within that of shop\.orders"):
+        opened(tmp_path, tables, "kept")
+    messages = {table: {**own, "format": "debezium"} for table, own in tables.items()}
+    assert opened(tmp_path, messages, "kept"), "messages say themselves of which table they are"
 
 
 def test_folders_of_their_own_and_names_of_their_own_are_archived(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.files.options import FilesOptions, FilesTableOptions
 
 
 @pytest.mark.parametrize(("line", "places"), [("record", "source"), ("value", "arrival")])
@@ -15,3 +15,16 @@ def test_a_tombstone_deletes_only_by_its_arrival_and_its_key(line: str, places: 
     with pytest.raises(ValidationError, match="has a key alone, and no place"):
         FilesOptions.model_validate({**said, "line": line, "places": places})
     assert FilesOptions.model_validate({**said, "line": "record", "places": "arrival"}).tombstones == "delete"
+
+
+OF_ROWS = {"operation": {"column": "op", "delete": ["D"]}, "order_by": "ts", "time": "ts", "absent": "unset"}
+
+
+@pytest.mark.parametrize("own", ["csv", "json", "parquet", "debezium", "dms-json"])
+def test_a_table_of_another_format_of_rows_keeps_what_is_said_of_rows(own: str) -> None:
+    said = FilesOptions.model_validate({"path": "landing", **OF_ROWS})
+    found = FilesOptions.model_validate(said.with_own(FilesTableOptions.model_validate({"format": own})))
+    is_of_rows = own not in ("debezium", "dms-json")
+    assert (found.operation == said.operation, found.order_by, found.time, found.absent) == (
+        (True, "ts", "ts", "unset") if is_of_rows else (False, None, None, None)
+    )

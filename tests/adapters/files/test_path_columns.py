@@ -208,8 +208,10 @@ def test_settings_of_path_columns_that_mean_nothing_are_refused() -> None:
         FilesOptions(path=".", path_columns=["dt", "DT"])
     with pytest.raises(ValidationError, match="`path_columns` is not for messages"):
         FilesOptions(path=".", format="debezium", path_columns=["dt"])
-    with_own = FilesOptions(path=".", path_columns=["dt"]).with_own(FilesTableOptions(format="debezium"))
+    said = FilesOptions(path=".", path_columns=["dt"])
+    with_own = said.with_own(FilesTableOptions(format="debezium"))
     assert FilesOptions.model_validate(with_own).path_columns == []
+    assert said.with_own(FilesTableOptions(format="json"))["path_columns"] == ["dt"]
 
 
 def test_a_row_in_quarantine_shows_the_values_of_its_path(landing: Landing) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,27 @@ def written(text: object, done: str = "update", columns: Mapping[str, str] = DOC
         text=text if isinstance(text, str) else json.dumps(text),
     )
     return source.cells(dimension, entry)
+
+
+@pytest.mark.parametrize(("written", "is_told"), [(5, True), (6, False)], ids=["before", "since"])
+@pytest.mark.parametrize("is_headed", [True, False])
+def test_the_header_of_a_file_that_was_written_anew_tells_nothing(
+    tmp_path: Path, written: int, is_told: bool, is_headed: bool
+) -> None:
+    """Its columns may stand in another order than those of the row."""
+    options = FilesOptions.model_validate({"path": str(tmp_path), "header": is_headed})
+    source = FilesSource(options, Folder(tmp_path, Places(options.place())), lambda: None)  # type: ignore[arg-type,return-value]
+    schema = Schema((Column("id", parse_type("int")), Column("v", parse_type("string"))))
+    dimension = Dimension(name=TableName("shop", "item"), schema=schema, key=("id",))
+    file = tmp_path / "shop" / "item" / "1.csv"
+    file.parent.mkdir(parents=True)
+    file.write_text("v,id\n1,x\n" if is_headed else "1,x\n", "utf-8")
+    os.utime(file, (written, written))
+    told: dict[str, Any] = {"key": "[1]", "reason": "cast", "detail": "", "operation": "read"}
+    place = {"epoch": 1, "sequence": 9, "order": 1, "batch": 2, "row": 2, "since": 5_500_000}
+    entry = Entry(object="1.csv", text="1,x", **told, **place)
+    cells = {"v": "1", "id": "x"} if is_headed else {"id": "1", "v": "x"}
+    assert source.cells(dimension, entry).after == (cells if is_told or not is_headed else {})
 
 
 def test_what_was_not_logged_or_not_in_an_update_was_not_sent() -> None:
