@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakeward.adapters.files.variants import check_format
 from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
@@ -20,9 +19,6 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
     from lakeward.adapters.files.source import FilesSource  # noqa: PLC0415  # Spark is imported when it is needed
 
     settings, tables, folder = _opened(options, runtime)
-    check_format("[source]", settings.format)
-    for table, own in tables.items():
-        check_format(str(table), own.format)
     small = runtime.small_batch
     return FilesSource(
         settings, folder, runtime.spark, options["formats"], tables, now=runtime.now, small_batch=small

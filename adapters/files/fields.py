@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from lakeward.adapters.files.form import Form
-from lakeward.adapters.messages.message import CELLS, cell, has
+from lakeward.adapters.messages.message import cell, cells_of, has
 from lakeward.adapters.spark.events import SKIPPED, Group, by_object
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.names import quoted, text
@@ -99,18 +99,14 @@ def json_field(of: str, name: str, called: Mapping[str, Sequence[str]]) -> JsonF
     inner = _json_column(of, called.get(root, [root])).text
     *between, last = rest
     for part in between:
-        inner = cell(_opened(inner), part)
-    inside = JsonField(cell(_opened(inner), last), has(_opened(inner), last))
+        inner = cell(cells_of(inner), part)
+    inside = JsonField(cell(cells_of(inner), last), has(cells_of(inner), last))
     return JsonField(f"coalesce({own.text}, {inside.text})", f"({own.is_there} OR {inside.is_there})")
 
 
 def _json_column(of: str, names: Sequence[str]) -> JsonField:
     texts, there = (", ".join(cell(of, n) for n in names), " OR ".join(has(of, n) for n in names))
     return JsonField(f"coalesce({texts})", f"({there})")
-
-
-def _opened(value: str) -> str:
-    return f"try_variant_get(try_parse_json({value}), '$', '{CELLS}')"
 
 
 def near_word(words: Collection[str]) -> str:

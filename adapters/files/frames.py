@@ -21,7 +21,6 @@ from lakeward.adapters.files.names import COUNTER_BITS
 from lakeward.adapters.files.path_columns import with_path_values, without_path_columns
 from lakeward.adapters.files.sharing import HAS_OTHER
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.files.variants import check_files
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.landed.footers import Footer
 from lakeward.adapters.landed.parquet import read_parquet
@@ -41,7 +40,6 @@ ODD: Final = "_lakeward_odd"
 
 def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     """Read files that are alike together, whatever their number."""
-    check_files(str(table.dimension.name), [file.item.name for file in files if file.format == "json"])
     spark = table.spark()
     is_text = any(file.format != "parquet" for file in files)
     for name, value in WHOLE_FILES.items():

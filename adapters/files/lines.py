@@ -11,6 +11,7 @@ from lakeward.adapters.files.fields import find_field, json_field, root_of
 from lakeward.adapters.landed.csv_frames import LINE_NUMBER
 from lakeward.adapters.landed.reading import Reading, below, escaped
 from lakeward.adapters.messages.decoded import NULL, Decoded, bare, to_rows
+from lakeward.adapters.messages.json_functions import register_functions
 from lakeward.adapters.messages.message import (
     BODY,
     KEY,
@@ -38,6 +39,7 @@ _RECORD: Final = "_lakeward_record"
 
 def read_lines(spark: SparkSession, paths: Sequence[str], reading: Reading) -> DataFrame:
     """Return the lines of files, with their place; a file is read whole, so that lines can be counted."""
+    register_functions(spark)
     value = f"CASE WHEN {LINE_NUMBER} = 1 AND startswith(value, '\ufeff') THEN substring(value, 2) ELSE value END"
     lines = spark.read.text([escaped(path) for path in paths], lineSep="\n").selectExpr(
         f"{value} AS {VALUE}", f"{below(reading.base, paths)} AS {NAME}", f"{LINE_NUMBER} AS {LINE}"
@@ -103,4 +105,4 @@ def strange(of: str, known: Sequence[str], prefix: str | None = None) -> str:
     found = f"array_except(map_keys({of}), {listed})"
     if prefix is not None:
         found = f"filter({found}, name -> NOT startswith(name, {text(prefix)}))"
-    return f"nullif({found}, CAST(array() AS array<string>)) AS {STRANGE}"
+    return f"nullif(array_sort({found}), CAST(array() AS array<string>)) AS {STRANGE}"

@@ -11,7 +11,7 @@ from decimal import Context, Decimal
 from math import isfinite
 from typing import Any, Final
 
-from lakeward.adapters.files.values import Number
+from lakeward.adapters.messages.values import Number
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.schema import Type
 

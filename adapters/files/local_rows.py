@@ -217,4 +217,4 @@ def strange_names(of: Object | None, known: AbstractSet[str], prefix: str | None
     if of is None or of.keys() <= known:
         return None
     found = [name for name in of if name not in known and not (prefix is not None and name.startswith(prefix))]
-    return sorted(found, key=lambda name: name.encode("utf-16-be")) or None
+    return sorted(found) or None

@@ -19,7 +19,7 @@ from lakeward.adapters.files.documents import Double, refuse_rounded, text_of
 from lakeward.adapters.files.local_nested import is_plain, nested_reader
 from lakeward.adapters.files.local_texts import plain_text, refuse_control
 from lakeward.adapters.files.local_times import date_reader, moment_reader
-from lakeward.adapters.files.values import Number
+from lakeward.adapters.messages.values import Number
 from lakeward.adapters.messages.wire import Wire, Writing
 from lakeward.adapters.spark.casts import NESTED
 from lakeward.adapters.spark.local_casts import SparkNeeded

@@ -19,7 +19,7 @@ from lakeward.adapters.messages.connect import Described, Version, columns_of
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, Decoded, to_rows
 from lakeward.adapters.messages.dms import DmsMessages
-from lakeward.adapters.messages.message import BODY
+from lakeward.adapters.messages.message import BODY, part
 from lakeward.adapters.messages.wire import Writing
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LINE, NAME, RANK, VALUE
@@ -33,7 +33,7 @@ _HAS_SCHEMA: Final = r'"schema\\*"\s*:\s*\{'
 """Whether a line may have a schema beside a message; in a record the message may be a text in JSON."""
 
 _DIGEST: Final = "_lakeward_schema"
-_SCHEMA: Final = f"variant_get(try_parse_json({BODY}), '$.schema', 'string')"
+_SCHEMA: Final = part(BODY, "schema")
 
 
 def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str], places: DataFrame) -> DataFrame:

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.files.values import object_of
 from lakeward.adapters.files.written import row_of_message
 from lakeward.adapters.landed.csv import records
 from lakeward.adapters.landed.footers import null_columns
 from lakeward.adapters.landed.layout import Layout
+from lakeward.adapters.messages.values import object_of
 from lakeward.core.schema import Schema
 
 

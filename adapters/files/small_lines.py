@@ -25,7 +25,6 @@ from lakeward.adapters.files.message_cautions import NO_TIME
 from lakeward.adapters.files.messages import fill_versions, opened_messages, with_versions
 from lakeward.adapters.files.sharing import HAS_OTHER, count_other_tables, other_tables
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.files.variants import check_files
 from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import MESSAGE_FLAGS, OTHER_TABLE
@@ -79,7 +78,6 @@ class SmallLines:
     def read(self, table: TableFiles, files: Sequence[File]) -> pa.Table:
         """Return the events of files; raises SparkNeeded where Spark must read them."""
         self._check(table, files)
-        check_files(str(table.dimension.name), [file.item.name for file in files if file.format == "json"])
         if table.dates_snapshots:
             raise SparkNeeded("rows have the time in the name of their file")
         why = local_rows.why_not_here(table.reading)

@@ -9,7 +9,10 @@ from typing import Final
 
 from lakeward.adapters.files.columns import writings
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.files.values import (
+from lakeward.adapters.landed.reading import Reading
+from lakeward.adapters.messages.connect import columns_of
+from lakeward.adapters.messages.message import placeholders
+from lakeward.adapters.messages.values import (
     Number,
     Object,
     exact_text_in,
@@ -19,9 +22,6 @@ from lakeward.adapters.files.values import (
     object_of,
     text_in,
 )
-from lakeward.adapters.landed.reading import Reading
-from lakeward.adapters.messages.connect import columns_of
-from lakeward.adapters.messages.message import placeholders
 from lakeward.adapters.messages.wire import Wire
 from lakeward.core.events import UNSET, Operation
 from lakeward.core.ports import Cells, Entry, Written

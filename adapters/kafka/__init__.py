@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lakeward.adapters.files.variants import check_format
 from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SetupError
@@ -23,9 +22,6 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
     from lakeward.adapters.kafka.staging import Staging  # noqa: PLC0415
 
     settings, files, tables, root = _opened(options, runtime)
-    check_format("[source]", settings.format)
-    for table, own in tables.items():
-        check_format(str(table), own.format)
     source = FilesSource(
         *(files, _folder(root), runtime.spark, options["formats"], tables),
         now=runtime.now,

@@ -29,6 +29,8 @@ from lakeward.adapters.messages.decoded import (
 from lakeward.adapters.messages.linking import LEFT, MOVED, Half, linked
 from lakeward.adapters.messages.message import (
     BODY,
+    CELLS,
+    ENVELOPE,
     KEY,
     NEW_KEY,
     OLD_KEY,
@@ -63,9 +65,6 @@ _NEEDS = "_lakeward_needs"
 _OPERATION, _BARE, _BARE_INNER = "_lakeward_what", "_lakeward_bare", "_lakeward_bare_inner"
 
 _PARTS: Final = {_AFTER: "after", _BEFORE: "before", _SOURCE: "source", _OP: "op", _BLOCK: "transaction"}
-_CELLS: Final = "map<string,string>"
-_IMAGES: Final = f"before {_CELLS}, after {_CELLS}, source {_CELLS}, op string, transaction struct<id:string>"
-_ENVELOPE: Final = f"struct<{_IMAGES}, payload:struct<{_IMAGES}>>"
 
 IMAGE_AS_TEXT: Final = (
     "its image of the row after the change is a text of JSON, as the connector for MongoDB writes it: let "
@@ -111,7 +110,7 @@ class Debezium:
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
         """Return messages taken apart, with whether each is of another table, and of which."""
-        body = parsed(BODY, _CELLS if self.is_flat else _ENVELOPE)
+        body = parsed(BODY, CELLS if self.is_flat else ENVELOPE)
         frame = messages.selectExpr(
             "*",
             f"{body} AS {_PARSED}",
@@ -236,7 +235,7 @@ class Debezium:
         """Return the cells of the key of a row that is gone, NULL where one of them is not told."""
         told = {name: self._gone(name) for name in self.key}
         if not told:
-            return f"CAST(NULL AS {_CELLS})"
+            return f"CAST(NULL AS {CELLS})"
         cells = ", ".join(f"{text(name)}, {value}" for name, value in told.items())
         return (
             f"CASE WHEN {' AND '.join(f'({value}) IS NOT NULL' for value in told.values())} THEN map({cells}) END"

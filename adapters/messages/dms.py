@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages.decoded import OF_OTHER, ROWS_GONE, Decoded, bare, other_table
-from lakeward.adapters.messages.message import BODY, cell, has, parsed, why_broken
+from lakeward.adapters.messages.message import BODY, MESSAGE_OF_DMS, PARTS_OF_DMS, cell, has, parsed, why_broken
 from lakeward.adapters.messages.order import no_place
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.names import text
@@ -29,9 +29,8 @@ GONE: Final = ("truncate-table", "drop-table")
 
 _ROOT, _DATA = "_lakeward_root", "_lakeward_data"
 _META, _BEFORE, _PARSED = "_lakeward_metadata", "_lakeward_before", "_lakeward_parsed"
-_PARTS: Final = {_DATA: "data", _META: "metadata", _BEFORE: "before-image"}
+_PARTS: Final = dict(zip((_DATA, _META, _BEFORE), PARTS_OF_DMS, strict=True))
 _IS_ROW: Final = f"(coalesce({cell(_META, 'record-type')}, 'data') = 'data')"
-_MESSAGE: Final = f"struct<{', '.join(f'`{name}`: map<string,string>' for name in _PARTS.values())}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class DmsMessages:
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
         """Return messages taken apart, with whether each is of another table, and of which."""
-        frame = messages.selectExpr("*", f"{parsed(BODY, _MESSAGE)} AS {_PARSED}").selectExpr(
+        frame = messages.selectExpr("*", f"{parsed(BODY, MESSAGE_OF_DMS)} AS {_PARSED}").selectExpr(
             "*",
             f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_ROOT}",
             *[f"{_PARSED}.it.`{name}` AS {part}" for part, name in _PARTS.items()],

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
-from lakeward.adapters.spark.line import is_valid_utf8
+from lakeward.adapters.spark.line import is_valid_utf8, line
 from lakeward.adapters.spark.names import text
 
 KEY: Final = "_lakeward_message_key"
@@ -26,6 +26,20 @@ UNAVAILABLE: Final = "__debezium_unavailable_value"
 
 CELLS: Final = "map<string,string>"
 """The type of an object of which every cell is kept as it was written, to the digit."""
+
+_EVENT: Final = f"before {CELLS}, after {CELLS}, source {CELLS}, op string, transaction struct<id:string>"
+ENVELOPE: Final = f"struct<{_EVENT}, payload:struct<{_EVENT}>>"
+"""The type of a message of Debezium, which may stand beside its schema."""
+
+PARTS_OF_DMS: Final = ("data", "metadata", "before-image")
+MESSAGE_OF_DMS: Final = f"struct<{', '.join(f'`{name}`: {CELLS}' for name in PARTS_OF_DMS)}>"
+"""The type of a message of AWS DMS."""
+
+IN_PYTHON: Final = {CELLS: "lakeward_cells", ENVELOPE: "lakeward_envelope", MESSAGE_OF_DMS: "lakeward_dms"}
+"""What takes a text apart, by the type of the object, where Spark has no VARIANT (`json_functions`)."""
+
+IS_NUMBER_IN_PYTHON: Final = "lakeward_is_number"
+IS_ROUNDED_IN_PYTHON: Final = "lakeward_is_rounded"
 
 _BROKEN: Final = "broken"
 END: Final = "the end of what lakeward reads"
@@ -74,6 +88,9 @@ def parsed(value: str, type_: str = CELLS) -> str:
     character is no such object, since Java would write a question mark for that; nor is one that is not valid
     UTF-8, of which Spark would make replacement characters.
     """
+    if line() == "3.5":
+        broken = f"named_struct('it', CAST(NULL AS {type_}), '{_BROKEN}', {value})"
+        return f"CASE WHEN NOT {is_valid_utf8(value)} THEN {broken} ELSE {IN_PYTHON[type_]}({value}) END"
     is_text = f"{is_valid_utf8(value)} AND NOT {has_half(value)}"
     parsed_alone = f"try_parse_json(CASE WHEN {is_text} THEN {_alone(value)} END)"
     ends = f"coalesce(try_variant_get(v, '$[1]', 'string') = '{END}', false)"
@@ -85,6 +102,20 @@ def parsed(value: str, type_: str = CELLS) -> str:
 
 def _alone(value: str) -> str:
     return f"concat('[', {value}, ',\"{END}\"]')"
+
+
+def cells_of(value: str) -> str:
+    """Return the cells of the object that a text is, as SQL; NULL where it is no object."""
+    if line() == "3.5":
+        return f"{IN_PYTHON[CELLS]}({value}).it"
+    return f"try_variant_get(try_parse_json({value}), '$', '{CELLS}')"
+
+
+def part(value: str, name: str) -> str:
+    """Return the text of one part of the object that a text is, as SQL."""
+    if line() == "3.5":
+        return cell(cells_of(value), name)
+    return f"variant_get(try_parse_json({value}), '$.{name}', 'string')"
 
 
 def has_half(value: str) -> str:
@@ -131,13 +162,15 @@ def is_number(cell: str, name: str) -> str:
 
     The message is taken apart anew only for a cell that has the form of a number.
     """
-    images = ("$", "$.payload", "$.after", "$.before", "$.payload.after", "$.payload.before")
-    found = ", ".join(f"try_variant_get(v, '{image}', 'map<string,variant>')[{text(name)}]" for image in images)
+    if line() == "3.5":
+        is_it = f"{IS_NUMBER_IN_PYTHON}({cell}, {text(name)}, {BODY}, {KEY})"
+        return f"CASE WHEN {cell} RLIKE {text(_NUMBER)} THEN {is_it} ELSE false END"
+    maps = ", ".join(f"try_variant_get(v, '{path_of(i)}', 'map<string,variant>')[{text(name)}]" for i in ROWS)
     is_it = f"schema_of_variant(c) != 'STRING' AND CAST(c AS string) = {cell}"
     messages = f"array(try_parse_json({BODY}), try_parse_json({KEY}))"
     return (
         f"CASE WHEN {cell} RLIKE {text(_NUMBER)} "
-        f"THEN coalesce(exists({messages}, v -> exists(array({found}), c -> {is_it})), false) ELSE false END"
+        f"THEN coalesce(exists({messages}, v -> exists(array({maps}), c -> {is_it})), false) ELSE false END"
     )
 
 
@@ -147,10 +180,13 @@ def is_rounded(cell: str, texts: Sequence[str]) -> str:
     It makes a double of a number with an exponent or of more than 38 digits. `texts` are JSON with the cell. They
     are taken apart anew only where the cell has the form of a double, and they have a long number.
     """
-    is_double = f"schema_of_variant(c) = 'DOUBLE' AND CAST(c AS string) = {cell}"
-    maps = (f"map_values(try_variant_get(v, '{image}', 'map<string,variant>'))" for image in _IMAGES)
-    is_in = " OR ".join(f"coalesce(exists({found}, c -> {is_double}), false)" for found in maps)
     is_long = " OR ".join(f"coalesce({of} RLIKE {text(LONG)}, false)" for of in texts)
+    if line() == "3.5":
+        is_it = f"{IS_ROUNDED_IN_PYTHON}({cell}, array({', '.join(texts)}))"
+        return f"CASE WHEN {cell} RLIKE {text(DOUBLE)} AND ({is_long}) THEN {is_it} ELSE false END"
+    is_double = f"schema_of_variant(c) = 'DOUBLE' AND CAST(c AS string) = {cell}"
+    maps = (f"map_values(try_variant_get(v, '{path_of(i)}', 'map<string,variant>'))" for i in (*ROWS, ("data",)))
+    is_in = " OR ".join(f"coalesce(exists({found}, c -> {is_double}), false)" for found in maps)
     messages = ", ".join(f"try_parse_json({of})" for of in texts)
     return (
         f"CASE WHEN {cell} RLIKE {text(DOUBLE)} AND ({is_long}) "
@@ -158,8 +194,18 @@ def is_rounded(cell: str, texts: Sequence[str]) -> str:
     )
 
 
-_IMAGES: Final = ("$", "$.payload", "$.after", "$.before", "$.payload.after", "$.payload.before", "$.data")
-"""Where the cells of a row may stand in a message."""
+ROWS: Final = ((), ("payload",), ("after",), ("before",), ("payload", "after"), ("payload", "before"))
+"""Where the cells of a row may stand in a message of Debezium, as the names of the objects they are in."""
+
+
+def path_of(names: Sequence[str]) -> str:
+    """Return the path of an object within another one, as Spark writes it.
+
+    >>> path_of(("payload", "after"))
+    '$.payload.after'
+    """
+    return ".".join(("$", *names))
+
 
 DOUBLE: Final = r"\A-?([0-9]+[.][0-9]+(E-?[0-9]+)?|Infinity)\z"
 """The text of a double, as Spark writes it."""
@@ -201,10 +247,10 @@ def placeholders(word: str) -> tuple[str, ...]:
     decimals = ([str(number) for number in numbers], unscaled, [{"scale": 0, "value": it} for it in unscaled])
     lists = [*([element] for element in (word, *encoded, as_uuid)), numbers, *decimals]
     nested = [json.dumps(it, ensure_ascii=False, separators=(",", ":")) for it in (*lists, {word: word})]
-    return tuple(dict.fromkeys((word, *encoded, *nested, *_PLACES)))
+    return tuple(dict.fromkeys((word, *encoded, *nested, *_PLACED)))
 
 
-_PLACES: Final = (
+_PLACED: Final = (
     '{"srid":4326,"wkb":"AQEAACDmEAAAAAAA/IPXl8EAAAD8g9eXwQ=="}',  # a geometry: POINT(-99999999 -99999999)
     '{"srid":4326,"wkb":"AQEAACDmEAAADCHn/f9/ZkAYQs77/39WQA=="}',  # a geography: POINT(179.999999 89.999999)
     '{"srid":null,"wkb":"AQEAAAAAAAD8g9eXwQAAAPyD15fB","x":-9.9999999E7,"y":-9.9999999E7}',

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.files.values import object_of
 from lakeward.adapters.messages.message import parsed, why_broken
+from lakeward.adapters.messages.values import object_of
 
 PARTS = ("\\ud800", "\\uDBFF", "\\udc00", "\\uDFFF", "\\\\", "\\n", "\\u0041", "ud800", "\\\\ud800", "\\/", "a")
 

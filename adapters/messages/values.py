@@ -31,12 +31,20 @@ def object_of(text: str | None) -> Object | None:
 
     A text that escapes half of a character is none: no text in UTF-8 has it, and Java writes a question mark.
     """
-    if text is not None and _HALF.search(text.replace(ESCAPED * 2, " ")):
-        return None
     try:
-        return image_of(None if text is None else _DECODER.decode(text.strip(_BLANK)))
-    except (ValueError, RecursionError):
+        return image_of(None if text is None else value_of(text))
+    except ValueError:
         return None
+
+
+def value_of(text: str) -> Any:
+    """Return the value that a text is; raises ValueError where it is none."""
+    if _HALF.search(text.replace(ESCAPED * 2, " ")):
+        raise ValueError("a text has half of a character")
+    try:
+        return _DECODER.decode(text.strip(_BLANK))
+    except RecursionError as error:
+        raise ValueError("it is nested deeper than Python goes") from error
 
 
 def object_in(value: object) -> Object | None:
@@ -82,13 +90,17 @@ def text_in(value: object) -> str | None:
         case None:
             return None
         case dict():
-            ordered = sorted(value.items(), key=lambda cell: cell[0].encode("utf-16-be"))
-            cells = (f"{_quoted(name)}:{_json(cell)}" for name, cell in ordered)
+            cells = (f"{_quoted(name)}:{_json(value[name])}" for name in sorted(value, key=by_utf_16))
             return f"{{{','.join(cells)}}}"
         case list():
             return f"[{','.join(map(_json, value))}]"
         case _:
             return json.dumps(value)
+
+
+def by_utf_16(name: str) -> bytes:
+    """Return what the names in an object are sorted by."""
+    return name.encode("utf-16-be")
 
 
 def exact_text_in(value: object) -> str | None:
@@ -106,9 +118,14 @@ def number_text_in(value: object) -> str | None:
     return str(value) if is_bound or len(digits) > _DOUBLE_DIGITS else found
 
 
-def _is_rounded(text: str) -> bool:
+def is_double(value: object) -> bool:
+    """Return whether a value is a number that is kept as a double: it has an exponent, or too many digits."""
+    return isinstance(value, Number) and ("e" in value.lower() or not _is_decimal(Decimal(value)))
+
+
+def _is_rounded(text: Number) -> bool:
     """Whether a number is another one once it is a decimal or a double."""
-    if "e" not in text.lower() and _is_decimal(Decimal(text)):
+    if not is_double(text):
         return False
     value = float(text)
     return math.isinf(value) or Decimal(of_number(text)) != Decimal(text)
@@ -133,7 +150,7 @@ def of_number(text: str) -> str:
     """Return a number: a decimal of up to 38 digits without zeros at its end, others as Java writes a double."""
     if "e" not in text.lower() and _is_decimal(Decimal(text)):
         plain = text.rstrip("0").rstrip(".") if "." in text else text
-        return "0" if plain == "-0" else plain
+        return "0" if plain == "-0" else str(plain)
     value = float(text)
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
