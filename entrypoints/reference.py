@@ -30,7 +30,7 @@ from lakeward.adapters.hudi.options import HudiOptions
 from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.jdbc.options import JdbcSourceOptions
-from lakeward.adapters.kafka.options import KafkaOptions, SecurityOptions
+from lakeward.adapters.kafka.options import KafkaOptions, RegistryOptions, SecurityOptions
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.histories import HistorySettings
 from lakeward.entrypoints.joins import AggregateSettings, JoinedSettings, JoinedSourceSettings
@@ -103,7 +103,7 @@ something else than DMS wrote. [Plain files](plain-files.md) has examples.
 """
 
 _KAFKA: Final = """\
-With `kind = "kafka"` these are the keys of `[source]`: messages as JSON from topics of a broker. They take
+With `kind = "kafka"` these are the keys of `[source]`: messages from topics of a broker. They take
 `pip install 'lakeward[kafka]'`. [Kafka](kafka.md) has examples.
 """
 
@@ -216,6 +216,7 @@ def _parts() -> Iterator[str]:
     yield _KAFKA
     yield from _table(KafkaOptions)
     yield from _section("[source.security]", SecurityOptions)
+    yield from _section("[source.registry]", RegistryOptions)
     yield "## Source `jdbc`\n"
     yield _JDBC
     yield from _table(JdbcSourceOptions)
@@ -361,6 +362,7 @@ _PLAIN: Final[Mapping[Any, str]] = {
     float: "number",
     ByteSize: "size",
     SecretName: "secret",
+    RegistryOptions: "table",
     SecurityOptions: "table",
     DriverOptions: "driver",
     SchemaSettings: "table",

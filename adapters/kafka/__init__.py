@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,45 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
         small_batch=runtime.small_batch,
         may_be_unreadable=True,
     )
-    return KafkaSource(settings, connect(settings, runtime), Staging(root), source, tables)
+    formats = {table: said["format"] for table, said in options.get("tables", {}).items() if "format" in said}
+    decoding = _decoding(settings, formats, runtime)
+    return KafkaSource(settings, connect(settings, runtime), Staging(root), source, tables, decoding)
+
+
+def _decoding(settings: Any, formats: Mapping[TableName, str], runtime: Runtime) -> Any:
+    """Return what decodes messages; raises ConfigError for Avro without a registry, or a registry without Avro."""
+    from lakeward.adapters.kafka.decoding import Decoding  # noqa: PLC0415
+    from lakeward.adapters.kafka.options import AVRO  # noqa: PLC0415
+
+    of_tables = (str(table) for table, own in formats.items() if own == AVRO)
+    where = [*(["[source]"] if settings.format == AVRO else []), *of_tables]
+    if bool(where) == (settings.registry is None):
+        raise _no_registry(where)
+    return Decoding(settings.format, formats, _avro(settings, runtime) if where else None)
+
+
+def _no_registry(where: Sequence[str]) -> ConfigError:
+    if where:
+        return ConfigError(
+            f'{where[0]}: `format = "debezium-avro"` needs a registry, which has the schemas',
+            todo='Name it: [source.registry] with `url = "http://registry:8081"`.',
+        )
+    return ConfigError(
+        "[source.registry] is there, and no messages are in Avro",
+        todo='Set `format = "debezium-avro"` under [source], or for single tables; or take the registry out.',
+    )
+
+
+def _avro(settings: Any, runtime: Runtime) -> Any:
+    """Return what decodes messages in Avro; raises SetupError without the library."""
+    if find_spec("fastavro") is None:
+        raise SetupError("fastavro is not installed, which reads Avro", todo="pip install 'lakeward[kafka]'")
+    from lakeward.adapters.kafka.avro import AvroMessages  # noqa: PLC0415
+    from lakeward.adapters.kafka.confluent import ConfluentRegistry  # noqa: PLC0415
+    from lakeward.adapters.kafka.schemas import SchemaStore  # noqa: PLC0415
+
+    registry = ConfluentRegistry(settings.registry, runtime.base, runtime.secret, settings.timeout)
+    return AvroMessages(SchemaStore(runtime.state / "schemas", registry))
 
 
 def build_landing(options: Options, runtime: Runtime) -> Landing:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt, model_validator
 
@@ -86,11 +87,55 @@ class SecurityOptions(BaseModel):
         return self
 
 
+def _url(value: str) -> str:
+    """Return the address of a registry without a slash at its end; raises ValueError for what is none."""
+    found = urlsplit(value)
+    if found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment:
+        raise ValueError('must be an address, as "https://registry:8081"')
+    if "@" in found.netloc:
+        raise ValueError("must have no login in it: set `username` and `password`")
+    return value.rstrip("/")
+
+
+class RegistryOptions(BaseModel):
+    """The registry that has the schemas of messages in Avro: one of Confluent, or one that answers as it does."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    url: Annotated[str, AfterValidator(_url)] = Field(
+        description="Where it is, with the path of its API if it has one, as "
+        "`http://registry:8080/apis/ccompat/v7` of Apicurio."
+    )
+    username: str | None = Field(None, description="Who asks, where it wants to know (HTTP Basic).")
+    password: NamedSecret | None = Field(
+        None, description='Where the password is, `{ env = "NAME" }` or `{ file = "PATH" }`.'
+    )
+    ca_file: str | None = Field(
+        None,
+        description="The certificates that the registry's is signed by (PEM), relative to the settings file; "
+        "without it those that come with Python's `certifi`.",
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if (self.username is None) != (self.password is None):
+            raise ValueError("`username` and `password` go together")
+        if self.ca_file is not None and not self.url.startswith("https:"):
+            raise ValueError("`ca_file` is for an address that begins with https")
+        return self
+
+
+AVRO: Final = "debezium-avro"
+"""The format of messages that land as those of `debezium`, once they are decoded."""
+
+
 class _Messages(MessageForm):
     """What messages are."""
 
-    format: Literal["debezium", "dms-json"] = Field(
-        "debezium", description="What messages are: those of Debezium, or of AWS DMS, as JSON."
+    format: Literal["debezium", "debezium-avro", "dms-json"] = Field(
+        "debezium",
+        description="What messages are: those of Debezium as JSON, or in Avro with a registry, or those of AWS DMS "
+        "as JSON.",
     )
 
 
@@ -126,10 +171,13 @@ class _Where(BaseModel):
     security: SecurityOptions = Field(
         default_factory=SecurityOptions, description="TLS and SASL; see `[source.security]`."
     )
+    registry: RegistryOptions | None = Field(
+        None, description='With `format = "debezium-avro"`: what has the schemas; see `[source.registry]`.'
+    )
 
 
 class KafkaOptions(_Messages, _Where):
-    """Messages as JSON from topics of Kafka."""
+    """Messages from topics of Kafka."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -166,5 +214,5 @@ def to_table_options(own: KafkaTableOptions) -> Mapping[str, Any]:
 def _to_files(said: _Messages) -> dict[str, Any]:
     form = {key: getattr(said, key) for key in said.model_fields_set if key in MessageForm.model_fields}
     has_format = isinstance(said, KafkaOptions) or "format" in said.model_fields_set
-    told = {"format": said.format} if has_format else {}
+    told = {"format": "debezium" if said.format == AVRO else said.format} if has_format else {}
     return {**form, **told, "line": "record", "names": NAMES}

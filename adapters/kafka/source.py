@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.kafka.broker import Broker, Topic
+from lakeward.adapters.kafka.decoding import Decoding
 from lakeward.adapters.kafka.loss import (
     LOST_ALARM,
     acked_ranges,
@@ -51,6 +52,7 @@ class KafkaSource:
     staging: Staging
     files: FilesSource
     of_tables: Mapping[TableName, FilesOptions]
+    decoding: Decoding = field(default_factory=Decoding)
     beginning: set[TableName] = field(default_factory=set)
     """Tables that had no batch when files were last taken for them."""
 
@@ -143,7 +145,9 @@ class KafkaSource:
             if position < topic.partitions[partition].high
         ]
         options = self.options
-        transfer = Transfer(options.max_messages, options.max_bytes, options.max_seconds)
+        limits = (options.max_messages, options.max_bytes, options.max_seconds)
+        decode = self.decoding.of(table, self.of_tables.get(table, self.files.options))
+        transfer = Transfer(*limits, decode)
         landed = transfer.run(self.broker, self.staging, table, wanted)
         now = self.broker.find(topic.name) if landed else topic
         if now is None or now.id != topic.id:  # files of the old id are never taken

@@ -17,6 +17,7 @@ from lakeward.adapters.kafka.source import KafkaSource
 from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.secrets import Secret, SecretName
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing.feeds import DIMENSION
 
@@ -35,6 +36,10 @@ def no_spark() -> NoReturn:
     raise AssertionError("a small batch needs no Spark")
 
 
+def no_secret(name: SecretName) -> NoReturn:
+    raise AssertionError(f"{name} is not needed")
+
+
 @dataclass
 class BrokerFeed:
     """A topic, and the table that is made of it. `change` makes another source of the one that is opened."""
@@ -49,6 +54,7 @@ class BrokerFeed:
     acked: dict[str, frozenset[str]] = field(default_factory=dict)
     sent: int = 0
     spark: Callable[[], Any] = no_spark
+    secret: Callable[[SecretName], Secret] = no_secret
     name: TableName | None = None
     """What the table is called, where the source calls it otherwise."""
     beside: BrokerFeed | None = None
@@ -56,7 +62,7 @@ class BrokerFeed:
 
     def open(self) -> Any:
         """Open the source as a new process does."""
-        runtime = Runtime(self.spark, self.folder, state=self.folder / "state")
+        runtime = Runtime(self.spark, self.folder, state=self.folder / "state", secret=self.secret)
         options = {"servers": "h:9092", "topics": "shop.{schema}.{table}", "formats": {}, **self.options}
         return self.change(replace(kafka.build(options, runtime), broker=self.broker))
 

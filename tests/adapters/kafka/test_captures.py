@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import outside
 import pytest
 from fake_broker import FakeBroker
 from kafka_feeds import no_spark
+from registries import StubRegistry, stub_registry
 
 from lakeward.adapters import kafka
 from lakeward.adapters.spark import names
@@ -39,13 +40,20 @@ COLUMNS: Final = {
 Row = Mapping[str, Any]
 
 
+def _bytes(text: str | None) -> bytes | None:
+    """Return what the broker holds; what is no text is written in hexadecimal."""
+    if text is None:
+        return None
+    return bytes.fromhex(text.removeprefix("HEX:")) if text.startswith("HEX:") else text.encode()
+
+
 def rows_of(folder: Path, server: str, table: str, **options: Any) -> Sequence[Row]:
     """Return the rows of a capture, read from a broker that holds it."""
     broker, topic = FakeBroker(), f"{server}.{table}"
     broker.create(topic)
     for line in (outside.case(CASE) / "input" / f"{topic}.jsonl").read_text("utf-8").splitlines():
         told = json.loads(line)
-        key, value = (None if told[part] is None else told[part].encode() for part in ("key", "value"))
+        key, value = _bytes(told["key"]), _bytes(told["value"])
         headers = tuple((name, None if text is None else text.encode()) for name, text in told["headers"])
         broker.send(topic, value, key=key, timestamp=told["ts"], headers=headers)
     schema = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in COLUMNS[table].items()))
@@ -74,6 +82,28 @@ def test_messages_of_postgresql_with_and_without_schemas_agree(tmp_path: Path, t
     one, other = (said(rows_of(tmp_path, server, table), table) for server in ("pgj", "pgn"))
     assert one == other
     assert {row[names.OPERATION] for row in one} >= {"read", "insert", "update"}
+
+
+@pytest.fixture
+def registry() -> Iterator[StubRegistry]:
+    with stub_registry() as made:
+        for file in (outside.case(CASE) / "input").glob("avro-schema-*.json"):
+            made.put(int(file.stem.rpartition("-")[2]), file.read_text("utf-8"))
+        yield made
+
+
+@pytest.mark.parametrize("table", ["public.customers", "public.docs"])
+@pytest.mark.parametrize("types", ["declared", "schema"])
+def test_messages_of_postgresql_in_avro_agree_with_json(
+    tmp_path: Path, registry: StubRegistry, table: str, types: str
+) -> None:
+    """They are of another run of the same workload, in which the time of a default is another."""
+    told: Mapping[str, Any] = {"format": "debezium-avro", "registry": {"url": registry.url}, "types": types}
+    one = said(rows_of(tmp_path, "pga", table, **told), table)
+    other = said(rows_of(tmp_path, "pgj", table, types=types), table)
+    assert [{**row, "created": None} for row in one] == [{**row, "created": None} for row in other]
+    assert {row[names.REASON] for row in one} == {None}
+    assert len(registry.asked) == len({*registry.asked})
 
 
 def test_messages_of_mariadb_with_and_without_schemas_agree(tmp_path: Path) -> None:
