@@ -50,7 +50,7 @@ def _no_registry(where: Sequence[str]) -> ConfigError:
     if where:
         return ConfigError(
             f'{where[0]}: `format = "debezium-avro"` needs a registry, which has the schemas',
-            todo='Name it: [source.registry] with `url = "http://registry:8081"`.',
+            todo='Name it: [source.registry] with `url = "http://registry:8081"`, or with `kind = "glue"`.',
         )
     return ConfigError(
         "[source.registry] is there, and no messages are in Avro",
@@ -63,11 +63,26 @@ def _avro(settings: Any, runtime: Runtime) -> Any:
     if find_spec("fastavro") is None:
         raise SetupError("fastavro is not installed, which reads Avro", todo="pip install 'lakeward[kafka]'")
     from lakeward.adapters.kafka.avro import AvroMessages  # noqa: PLC0415
-    from lakeward.adapters.kafka.confluent import ConfluentRegistry  # noqa: PLC0415
     from lakeward.adapters.kafka.schemas import SchemaStore  # noqa: PLC0415
 
-    registry = ConfluentRegistry(settings.registry, runtime.base, runtime.secret, settings.timeout)
+    registry = _glue(settings) if settings.registry.kind == "glue" else _confluent(settings, runtime)
     return AvroMessages(SchemaStore(runtime.state / "schemas", registry))
+
+
+def _confluent(settings: Any, runtime: Runtime) -> Any:
+    from lakeward.adapters.kafka.confluent import ConfluentRegistry  # noqa: PLC0415
+
+    said = settings.registry
+    return ConfluentRegistry(said.url, said, runtime.base, runtime.secret, settings.timeout)
+
+
+def _glue(settings: Any) -> Any:
+    """Return the registry of AWS; raises SetupError without its client."""
+    if find_spec("boto3") is None:
+        raise SetupError("boto3 is not installed, which reaches AWS", todo="pip install 'lakeward[glue]'")
+    from lakeward.adapters.kafka.glue import GlueRegistry  # noqa: PLC0415
+
+    return GlueRegistry(settings.timeout)
 
 
 def build_landing(options: Options, runtime: Runtime) -> Landing:

@@ -117,7 +117,7 @@ class AvroMessages:
         schema = self._schema(told.schema, where)
         try:
             return landed(schema, schema.decode(told.body())).encode()
-        except NotAvro:
+        except ValueError:  # of what it is packed in, or of Avro
             return _in_hexadecimal(data)
 
     def _schema(self, id_: str, where: str) -> AvroSchema:

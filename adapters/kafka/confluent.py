@@ -35,6 +35,7 @@ _TRIES_AGAIN: Final = Retry(
 class ConfluentRegistry:
     """A registry, of which nothing is asked before a schema is needed."""
 
+    url: str
     options: RegistryOptions
     base: Path
     secret: Callable[[SecretName], Secret]
@@ -43,7 +44,7 @@ class ConfluentRegistry:
     @property
     def name(self) -> str:
         """Its address, as the name of a folder."""
-        return quote(self.options.url, safe="")
+        return quote(self.url, safe="")
 
     def split(self, data: bytes) -> Framed | None:
         """Return the id of a schema, and the bytes behind it; None without the zero that they begin with."""
@@ -71,7 +72,7 @@ class ConfluentRegistry:
                 session.mount(scheme, HTTPAdapter(max_retries=_TRIES_AGAIN))
             try:
                 answer = session.get(
-                    f"{self.options.url}/schemas/ids/{id_}",
+                    f"{self.url}/schemas/ids/{id_}",
                     auth=self._login(),
                     verify=True if self.options.ca_file is None else str(self.base / self.options.ca_file),
                     timeout=self.timeout,
@@ -107,7 +108,7 @@ class ConfluentRegistry:
         if answer.status_code != _NOT_FOUND:
             return self._refuses(said)
         return SourceError(
-            f"the registry {self.options.url} has no schema {id_}",
+            f"the registry {self.url} has no schema {id_}",
             found=f"it is that of {where}; {said}",
             todo="Nothing of this batch was applied; the next run asks again. Does `url` under [source.registry] "
             "name the registry that the connector writes to, with its path?",
@@ -115,14 +116,14 @@ class ConfluentRegistry:
 
     def _refuses(self, said: str) -> ConfigError:
         return ConfigError(
-            f"the registry {self.options.url} cannot be asked",
+            f"the registry {self.url} cannot be asked",
             found=said,
             todo="Correct [source.registry]: `url`, `ca_file`, `username` and `password`.",
         )
 
     def _away(self, said: str) -> StoreUnreachable:
         return StoreUnreachable(
-            f"the registry {self.options.url} does not answer",
+            f"the registry {self.url} does not answer",
             found=said,
             todo="Nothing of this batch was applied; the next run reads it again. Is the registry up, and does "
             "`url` under [source.registry] name it as it is reached from here?",

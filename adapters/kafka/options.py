@@ -87,8 +87,10 @@ class SecurityOptions(BaseModel):
         return self
 
 
-def _url(value: str) -> str:
+def _url(value: str | None) -> str | None:
     """Return the address of a registry without a slash at its end; raises ValueError for what is none."""
+    if value is None:
+        return None
     found = urlsplit(value)
     if found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment:
         raise ValueError('must be an address, as "https://registry:8081"')
@@ -98,13 +100,20 @@ def _url(value: str) -> str:
 
 
 class RegistryOptions(BaseModel):
-    """The registry that has the schemas of messages in Avro: one of Confluent, or one that answers as it does."""
+    """The registry that has the schemas of messages in Avro."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    url: Annotated[str, AfterValidator(_url)] = Field(
-        description="Where it is, with the path of its API if it has one, as "
-        "`http://registry:8080/apis/ccompat/v7` of Apicurio."
+    kind: Literal["confluent", "glue"] = Field(
+        "confluent",
+        description="Whether it is one of Confluent, or one that answers as it does, or the Glue Schema Registry "
+        "of AWS. The latter takes `pip install 'lakeward[glue]'` and no further keys: it is reached as the AWS "
+        "command line reaches it.",
+    )
+    url: Annotated[str | None, AfterValidator(_url)] = Field(
+        None,
+        description="Where that of Confluent is, with the path of its API if it has one, as "
+        "`http://registry:8080/apis/ccompat/v7` of Apicurio.",
     )
     username: str | None = Field(None, description="Who asks, where it wants to know (HTTP Basic).")
     password: NamedSecret | None = Field(
@@ -118,9 +127,13 @@ class RegistryOptions(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
+        if (self.url is None) != (self.kind == "glue"):
+            raise ValueError("a registry of Confluent takes `url`, and that of AWS takes none")
         if (self.username is None) != (self.password is None):
             raise ValueError("`username` and `password` go together")
-        if self.ca_file is not None and not self.url.startswith("https:"):
+        if self.kind == "glue" and (self.username, self.ca_file) != (None, None):
+            raise ValueError("`username`, `password` and `ca_file` are for a registry of Confluent")
+        if self.ca_file is not None and not str(self.url).startswith("https:"):
             raise ValueError("`ca_file` is for an address that begins with https")
         return self
 

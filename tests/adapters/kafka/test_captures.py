@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 import outside
 import pytest
@@ -14,6 +15,7 @@ from kafka_feeds import no_spark
 from registries import StubRegistry, stub_registry
 
 from lakeward.adapters import kafka
+from lakeward.adapters.kafka.glue import GlueRegistry
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.spark.local_frame import LocalFrame
@@ -104,6 +106,27 @@ def test_messages_of_postgresql_in_avro_agree_with_json(
     assert [{**row, "created": None} for row in one] == [{**row, "created": None} for row in other]
     assert {row[names.REASON] for row in one} == {None}
     assert len(registry.asked) == len({*registry.asked})
+
+
+def heads(topic: str, end: int) -> list[str | None]:
+    """Return what stands before the values of a capture in Avro, in hexadecimal, up to a byte."""
+    lines = (outside.case(CASE) / "input" / f"{topic}.jsonl").read_text("utf-8").splitlines()
+    values = [json.loads(line)["value"] for line in lines]
+    return [None if value is None else value.removeprefix("HEX:")[: 2 * end] for value in values]
+
+
+@pytest.mark.parametrize("table", ["public.customers", "public.docs"])
+def test_messages_in_avro_of_both_registries_agree(
+    tmp_path: Path, registry: StubRegistry, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """The capture has no schemas of Glue: they are those of the other registry, message by message."""
+    pairs = zip(heads(f"pga.{table}", 5), heads(f"pgg.{table}", 18), strict=True)
+    ids = {str(UUID(two[4:])): str(int(one, 16)) for one, two in pairs if one is not None and two is not None}
+    monkeypatch.setattr(GlueRegistry, "fetch", lambda _, id_, __: registry.answers[ids[id_]][1]["schema"])
+    told: Mapping[str, Any] = {"format": "debezium-avro"}
+    one = said(rows_of(tmp_path, "pga", table, registry={"url": registry.url}, **told), table)
+    other = said(rows_of(tmp_path, "pgg", table, registry={"kind": "glue"}, **told), table)
+    assert [{**row, "created": None} for row in one] == [{**row, "created": None} for row in other]
 
 
 def test_messages_of_mariadb_with_and_without_schemas_agree(tmp_path: Path) -> None:

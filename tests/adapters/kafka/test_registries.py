@@ -6,9 +6,10 @@ import base64
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
+from avro_messages import ENVELOPE, FLAT, KEY, envelope, framed
 from connect_records import to_avro
 from kafka_feeds import TOPIC, BrokerFeed, dimension_of, feed
 from registries import StubRegistry, stub_registry
@@ -16,50 +17,6 @@ from registries import StubRegistry, stub_registry
 from lakeward.adapters import kafka
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.secrets import Secret
-
-_ROW: Final = {
-    "type": "record",
-    "name": "Value",
-    "namespace": "shop.shop.orders",
-    "fields": [{"name": "id", "type": "long"}, {"name": "a", "type": ["null", "string"]}],
-}
-_SOURCE: Final = [
-    ("schema", "string"),
-    ("table", "string"),
-    ("ts_us", "long"),
-    ("lsn", "long"),
-    ("sequence", "string"),
-]
-ENVELOPE: Final = {
-    "type": "record",
-    "name": "Envelope",
-    "fields": [
-        {"name": "before", "type": ["null", _ROW]},
-        {"name": "after", "type": ["null", "shop.shop.orders.Value"]},
-        {
-            "name": "source",
-            "type": {"type": "record", "name": "S", "fields": [{"name": n, "type": t} for n, t in _SOURCE]},
-        },
-        {"name": "op", "type": "string"},
-    ],
-}
-KEY: Final = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
-FLAT: Final = {
-    **_ROW,
-    "fields": [*_ROW["fields"], {"name": "after", "type": "long"}, {"name": "__op", "type": "string"}],
-}
-
-
-def framed(id_: int, schema: Any, value: Any) -> bytes:
-    return b"\0" + id_.to_bytes(4) + to_avro(schema, value)
-
-
-def envelope(number: int, id_: int = 7, text: str | None = "x", op: str = "c") -> bytes:
-    source = {"schema": "shop", "table": "orders", "ts_us": 1_700_000_000_000_000 + number, "lsn": number}
-    source["sequence"] = json.dumps([str(number), str(number)])
-    row = {"id": number, "a": text}
-    images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
-    return framed(id_, ENVELOPE, {**images, "source": source, "op": op})
 
 
 @pytest.fixture(autouse=True)
@@ -87,17 +44,17 @@ def landed(own: BrokerFeed) -> list[Mapping[str, Any]]:
 def test_each_schema_is_asked_for_once_and_kept(tmp_path: Path, registry: StubRegistry) -> None:
     own = avro_feed(tmp_path, registry)
     for number in (1, 2):
-        own.broker.send(TOPIC, envelope(number), key=framed(3, KEY, {"id": number}))
+        own.broker.send(TOPIC, framed(7, envelope(number)), key=framed(3, to_avro(KEY, {"id": number})))
     assert own.apply() == [1, 2]
     registry.answers.clear()
-    own.broker.send(TOPIC, envelope(3), key=framed(3, KEY, {"id": 3}))
+    own.broker.send(TOPIC, framed(7, envelope(3)), key=framed(3, to_avro(KEY, {"id": 3})))
     assert own.apply() == [1, 2, 3]  # sources are opened anew, as by another process
     assert sorted(registry.asked) == ["3", "7"]
 
 
 def test_the_row_of_an_envelope_lands_with_its_schema(tmp_path: Path, registry: StubRegistry) -> None:
     own = avro_feed(tmp_path, registry)
-    own.broker.send(TOPIC, envelope(1, text="é \u2028"), key=framed(3, KEY, {"id": 1}))
+    own.broker.send(TOPIC, framed(7, envelope(1, text="é \u2028")), key=framed(3, to_avro(KEY, {"id": 1})))
     own.take()
     (line,) = landed(own)
     found = json.loads(line["value"])
@@ -111,48 +68,44 @@ def test_the_row_of_an_envelope_lands_with_its_schema(tmp_path: Path, registry: 
 def test_flattened_messages_land_with_their_whole_schema(tmp_path: Path, registry: StubRegistry) -> None:
     registry.put(8, FLAT)
     own = avro_feed(tmp_path, registry, form="flattened", places="arrival")
-    own.broker.send(TOPIC, framed(8, FLAT, {"id": 5, "a": None, "after": 1, "__op": "c"}))
+    own.broker.send(TOPIC, framed(8, to_avro(FLAT, {"id": 5, "a": None, "after": 1, "__op": "c"})))
     own.take()
     found = json.loads(landed(own)[0]["value"])
     assert [one["field"] for one in found["schema"]["fields"]] == ["id", "a", "after", "__op"]
 
 
-@pytest.mark.parametrize("key", [framed(3, KEY, {"id": 1}), b'{"id":1}', b"1", b"\0\0", None])
+@pytest.mark.parametrize("key", [framed(3, to_avro(KEY, {"id": 1})), b'{"id":1}', b"1", b"\0\0", None])
 def test_a_key_may_be_avro_json_or_text(tmp_path: Path, registry: StubRegistry, key: bytes | None) -> None:
     own = avro_feed(tmp_path, registry)
-    own.broker.send(TOPIC, envelope(1), key=key)
+    own.broker.send(TOPIC, framed(7, envelope(1)), key=key)
     own.broker.send(TOPIC, None, key=key)
     assert own.apply() == [1]
     assert own.rejects == []
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_what_is_no_avro_goes_into_quarantine_with_its_bytes(tmp_path: Path, registry: StubRegistry) -> None:
+    own, right = avro_feed(tmp_path, registry), framed(7, envelope(1))
+    broken = [
         b'{"op":"c"}',
         b"",
         b"\0\0\0",
-        b"\1" + envelope(9)[1:],
-        envelope(9)[:-1],
-        envelope(9) + b"\0",
-        envelope(9).replace(b"orders", b"\xff" * 6),
-    ],
-)
-def test_what_is_no_avro_goes_into_quarantine_with_its_bytes(
-    tmp_path: Path, registry: StubRegistry, value: bytes
-) -> None:
-    own = avro_feed(tmp_path, registry)
-    own.broker.send(TOPIC, value, key=b"\0\0\0\0\3\xff")
-    own.broker.send(TOPIC, envelope(1))
+        b"\1" + right[1:],
+        right[:-1],
+        right + b"\0",
+        right.replace(b"orders", b"\xff" * 6),
+    ]
+    for value in broken:
+        own.broker.send(TOPIC, value, key=b"\0\0\0\0\3\xff")
+    own.broker.send(TOPIC, right)
     assert own.apply() == [1]
-    (line,) = map(json.loads, own.rejects)
-    assert bytes.fromhex(line["value"].removeprefix("no Avro, in hexadecimal: ")) == value
-    assert line["key"] == "no Avro, in hexadecimal: 0000000003ff"
+    lines = [json.loads(line) for line in own.rejects]
+    assert [bytes.fromhex(line["value"].removeprefix("no Avro, in hexadecimal: ")) for line in lines] == broken
+    assert {line["key"] for line in lines} == {"no Avro, in hexadecimal: 0000000003ff"}
 
 
 def test_a_registry_that_does_not_answer_ends_the_batch(tmp_path: Path, registry: StubRegistry) -> None:
     own = avro_feed(tmp_path, registry)
-    own.broker.send(TOPIC, envelope(1))
+    own.broker.send(TOPIC, framed(7, envelope(1)))
     registry.breaks = 3
     with pytest.raises(StoreUnreachable, match="does not answer") as raised:
         own.take()
@@ -165,14 +118,14 @@ def test_a_registry_that_is_not_there_ends_the_batch(tmp_path: Path) -> None:
     with stub_registry() as gone:
         pass
     own = avro_feed(tmp_path, gone)
-    own.broker.send(TOPIC, envelope(1))
+    own.broker.send(TOPIC, framed(7, envelope(1)))
     with pytest.raises(StoreUnreachable, match="does not answer"):
         own.take()
 
 
 def test_an_answer_may_come_late(tmp_path: Path, registry: StubRegistry) -> None:
     own = avro_feed(tmp_path, registry)
-    own.broker.send(TOPIC, envelope(1))
+    own.broker.send(TOPIC, framed(7, envelope(1)))
     registry.breaks = 2
     assert own.apply() == [1]
 
@@ -181,8 +134,8 @@ def test_a_schema_that_the_registry_has_not_ends_the_batch_until_it_has(
     tmp_path: Path, registry: StubRegistry
 ) -> None:
     own = avro_feed(tmp_path, registry)
-    own.broker.send(TOPIC, envelope(1))
-    own.broker.send(TOPIC, envelope(2, id_=9))
+    own.broker.send(TOPIC, framed(7, envelope(1)))
+    own.broker.send(TOPIC, framed(9, envelope(2)))
     for _ in range(2):
         with pytest.raises(SourceError, match="has no schema 9") as raised:
             own.take()
@@ -209,7 +162,7 @@ def test_what_cannot_be_used_is_told(
     tmp_path: Path, registry: StubRegistry, answer: tuple[int, Any], error: type[Exception], words: str
 ) -> None:
     own = avro_feed(tmp_path, registry)
-    own.broker.send(TOPIC, envelope(1))
+    own.broker.send(TOPIC, framed(7, envelope(1)))
     registry.answers["7"] = answer
     with pytest.raises(error, match="cannot be") as raised:
         own.take()
@@ -223,7 +176,7 @@ def test_the_password_goes_to_the_registry_and_nowhere_else(
     (tmp_path / "word").write_text("wört:1")
     own = avro_feed(tmp_path, registry, registry={"url": registry.url, "username": "ü", "password": "file:word"})
     own.secret = lambda name: Secret((tmp_path / name.name).read_bytes())
-    own.broker.send(TOPIC, envelope(1))
+    own.broker.send(TOPIC, framed(7, envelope(1)))
     assert own.apply() == [1]
     assert registry.logins == ["Basic " + base64.b64encode("ü:wört:1".encode()).decode()]
     kept = [file for file in tmp_path.rglob("*") if file.is_file() and file.name != "word"]
@@ -236,8 +189,10 @@ def test_the_password_goes_to_the_registry_and_nowhere_else(
     [
         ({"format": "debezium-avro"}, "needs a registry"),
         ({"registry": {"url": "http://h:1"}}, "no messages are in Avro"),
-        ({"format": "debezium-avro", "registry": {}}, "lacks the key 'url'"),
+        ({"format": "debezium-avro", "registry": {}}, "takes `url`"),
         ({"format": "debezium-avro", "registry": {"url": "h:8081"}}, "must be an address"),
+        ({"format": "debezium-avro", "registry": {"kind": "glue", "url": "http://h"}}, "of AWS takes none"),
+        ({"format": "debezium-avro", "registry": {"kind": "glue", "ca_file": "f"}}, "for a registry of Confluent"),
         ({"format": "debezium-avro", "registry": {"url": "http://u:p@h"}}, "must have no login"),
         ({"format": "debezium-avro", "registry": {"url": "http://h", "username": "u"}}, "go together"),
         ({"format": "debezium-avro", "registry": {"url": "http://h", "ca_file": "f"}}, "begins with https"),
@@ -252,13 +207,13 @@ def test_settings_that_do_not_fit_are_refused(tmp_path: Path, options: Mapping[s
 def test_a_table_may_have_a_format_of_its_own(tmp_path: Path, registry: StubRegistry) -> None:
     own = feed(tmp_path, registry={"url": registry.url + "/"}, tables={})
     own.options = {**own.options, "tables": {dimension_of(feed(tmp_path).open()).name: {"format": "debezium-avro"}}}
-    own.broker.send(TOPIC, envelope(1))
+    own.broker.send(TOPIC, framed(7, envelope(1)))
     assert own.apply() == [1]
 
 
 def test_a_file_of_certificates_that_is_not_there_is_told(tmp_path: Path) -> None:
     own = feed(tmp_path, format="debezium-avro", registry={"url": "https://127.0.0.1:9", "ca_file": "none.pem"})
-    own.broker.send(TOPIC, envelope(1))
+    own.broker.send(TOPIC, framed(7, envelope(1)))
     with pytest.raises(ConfigError, match="cannot be asked") as raised:
         own.take()
     assert "none.pem" in str(raised.value)
