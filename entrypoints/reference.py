@@ -30,7 +30,8 @@ from lakeward.adapters.hudi.options import HudiOptions
 from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.jdbc.options import JdbcSourceOptions
-from lakeward.adapters.kafka.options import KafkaOptions, RegistryOptions, SecurityOptions
+from lakeward.adapters.kafka.access import RegistryOptions, SecurityOptions
+from lakeward.adapters.kafka.options import KafkaOptions
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.histories import HistorySettings
 from lakeward.entrypoints.joins import AggregateSettings, JoinedSettings, JoinedSourceSettings
@@ -114,9 +115,10 @@ A driver has `coordinates` and `sha256`.
 
 _OWN_OF_FILES: Final = """\
 Of the source `files` these are all keys of [its own](#source-files) but `path`, `landing`, `archive`, `max_files`
-and `max_bytes`; `folder` is where the files of this table lie. Of the source `kafka` they are `topics`, `format`
-and [the keys of messages](#source-kafka) from `source_zone` to `before_image_prefix`, and of the source `jdbc`
-`cursor`, `overlap`, `source_zone`, `every` and `partitions`, of [its own](#source-jdbc).
+and `max_bytes`; `folder` is where the files of this table lie. Of the source `kafka` they are `topics`, `format`,
+`record_key`, `order_by`, `time` and [the keys of messages](#source-kafka) from `source_zone` to
+`before_image_prefix`, and of the source `jdbc` `cursor`, `overlap`, `source_zone`, `every` and `partitions`, of
+[its own](#source-jdbc).
 """
 
 _LEDGER: Final = """\

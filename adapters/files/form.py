@@ -38,7 +38,8 @@ def _names(value: str | None) -> str | None:
     return found
 
 
-def _once_each(value: list[str]) -> list[str]:
+def once_each(value: list[str]) -> list[str]:
+    """Return names of columns; raises ValueError where one stands twice."""
     if len({name.lower() for name in value}) < len(value):
         raise ValueError("names a column twice")
     return value
@@ -172,7 +173,7 @@ class Form(MessageForm):
         description="What a key that a JSON object lacks means: NULL, or that it was not sent, so that the row "
         "keeps what it has there. `null` unless it is said.",
     )
-    path_columns: Annotated[list[str], AfterValidator(_once_each)] = Field(
+    path_columns: Annotated[list[str], AfterValidator(once_each)] = Field(
         default_factory=list,
         description="Declared columns whose values are in the path of each file, as folders `name=value`: "
         '`["dt"]` for `dt=2026-11-21/part-0.csv`.',

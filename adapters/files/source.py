@@ -100,7 +100,7 @@ class FilesSource:
         if dimension.snapshots is None and past.load is not None:
             raise _no_full_load(dimension)
         if dimension.snapshots is not None and options.is_messages:
-            raise _no_snapshots(dimension)
+            raise no_snapshots(dimension)
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files; raises ConfigError for a full load that is awaited where no file can be of one."""
@@ -301,7 +301,8 @@ def _no_full_load(dimension: Dimension) -> ConfigError:
     )
 
 
-def _no_snapshots(dimension: Dimension) -> ConfigError:
+def no_snapshots(dimension: Dimension) -> ConfigError:
+    """Say that no full load of a table can be a snapshot, since all that comes are changes."""
     return ConfigError(
         f"{dimension.name}: messages are changes, and its full loads are snapshots",
         todo=f'Take `full_loads = "snapshot"` out of [tables."{dimension.name}"].',

@@ -29,21 +29,25 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
         small_batch=runtime.small_batch,
         may_be_unreadable=True,
     )
-    formats = {table: said["format"] for table, said in options.get("tables", {}).items() if "format" in said}
-    decoding = _decoding(settings, formats, runtime)
-    return KafkaSource(settings, connect(settings, runtime), Staging(root), source, tables, decoding)
+    form = _landing_form(settings, options, runtime)
+    return KafkaSource(settings, connect(settings, runtime), Staging(root), source, tables, form)
 
 
-def _decoding(settings: Any, formats: Mapping[TableName, str], runtime: Runtime) -> Any:
-    """Return what decodes messages; raises ConfigError for Avro without a registry, or a registry without Avro."""
-    from lakeward.adapters.kafka.decoding import Decoding  # noqa: PLC0415
+def _landing_form(settings: Any, options: Options, runtime: Runtime) -> Any:
+    """Return what lands; raises ConfigError for Avro without a registry, and for a registry without Avro."""
+    from lakeward.adapters.kafka.landing_form import LandingForm, TableFormat  # noqa: PLC0415
     from lakeward.adapters.kafka.options import AVRO  # noqa: PLC0415
 
-    of_tables = (str(table) for table, own in formats.items() if own == AVRO)
+    every = TableFormat(settings.format, settings.record_key)
+    own = {
+        table: TableFormat(said.format, said.record_key)
+        for table, said in _of_tables(settings, options, runtime).items()
+    }
+    of_tables = (str(table) for table, found in own.items() if found.format == AVRO)
     where = [*(["[source]"] if settings.format == AVRO else []), *of_tables]
     if bool(where) == (settings.registry is None):
         raise _no_registry(where)
-    return Decoding(settings.format, formats, _avro(settings, runtime) if where else None)
+    return LandingForm(every, own, _avro(settings, runtime) if where else None)
 
 
 def _no_registry(where: Sequence[str]) -> ConfigError:
@@ -130,11 +134,30 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any, Mapping[Table
     settings = validated(model.KafkaOptions, own, where, within="source")
     root = runtime.state / "kafka" if settings.path is None else _on_disk(settings.path, runtime)
     files = validated(FilesOptions, settings.to_files_options(str(root)), where, within="source")
-    tables = {}
-    for table, values in options.get("tables", {}).items():
-        said = validated(model.KafkaTableOptions, values, where, within=f'tables."{table}".source')
-        tables[table] = own_options(files, table, model.to_table_options(said), runtime)
+    tables = {
+        table: own_options(files, table, model.to_table_options(said), runtime)
+        for table, said in _of_tables(settings, options, runtime).items()
+    }
     return settings, files, tables, root
+
+
+def _of_tables(settings: Any, options: Options, runtime: Runtime) -> Mapping[TableName, Any]:
+    """Return what tables say of themselves; the format, and the key of its records, are those of all else."""
+    from lakeward.adapters.kafka.options import ROWS, KafkaTableOptions  # noqa: PLC0415
+
+    found = {}
+    for table, values in options.get("tables", {}).items():
+        same = values.get("format", settings.format) == settings.format == ROWS
+        known = {"format": settings.format, **({"record_key": settings.record_key} if same else {})}
+        within = f'tables."{table}".source'
+        found[table] = validated(KafkaTableOptions, {**known, **values}, str(runtime.file), within=within)
+        if found[table].format == ROWS and found[table].topics is None and "{schema}" not in settings.topics:
+            raise ConfigError(
+                f"{table}: plain records do not say which table they are of, and its topic is that of all tables",
+                found=f"`topics` under [source] is {settings.topics}",
+                todo=f"Name the topic of the table: `topics` under [{within}].",
+            )
+    return found
 
 
 def _on_disk(path: str, runtime: Runtime) -> Path:

@@ -16,7 +16,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from lakeward.adapters.kafka.options import RegistryOptions
+from lakeward.adapters.kafka.access import RegistryOptions
 from lakeward.adapters.kafka.schemas import Framed
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
 from lakeward.core.secrets import Secret, SecretName

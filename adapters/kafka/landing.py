@@ -35,6 +35,8 @@ class KafkaLanding:
         """Return what to know of a table whatever its next batch is."""
         options, topic = self.of_tables.get(table, self.options), self.topic_of(table)
         found = [] if topic in self._topics else [self._no_topic(topic)]
+        if not options.orders_rows:
+            found.append("No `order_by` is set: the records of a key count as they arrive.")
         return [*found, *options.message_cautions()]
 
     def topic_of(self, table: TableName) -> str:

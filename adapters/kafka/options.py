@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt, model_validator
 
-from lakeward.adapters.files.form import MessageForm
-from lakeward.adapters.kafka.ranges import NAMES
-from lakeward.plugins.options import NamedSecret
+from lakeward.adapters.files.form import MessageForm, once_each
+from lakeward.adapters.kafka.access import RegistryOptions, SecurityOptions
+from lakeward.adapters.kafka.plain_records import DELETE, OPERATION
 
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -47,109 +46,44 @@ def parse_time(value: str) -> int:
     return int((found - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
 
 
-class SecurityOptions(BaseModel):
-    """How the broker is reached: TLS, and who asks."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT", description="What the broker's listener speaks (security.protocol)."
-    )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        None, description="With SASL: how the password is proved."
-    )
-    username: str | None = Field(None, description="With SASL: who asks.")
-    password: NamedSecret | None = Field(
-        None, description='With SASL: where the password is, `{ env = "NAME" }` or `{ file = "PATH" }`.'
-    )
-    ca_file: str | None = Field(
-        None,
-        description="With TLS: the certificates that the broker's is signed by (PEM), relative to the settings "
-        "file; without it those of the machine.",
-    )
-    certificate: str | None = Field(
-        None, description="With TLS: the client's own certificate (PEM), if it needs one."
-    )
-    key: NamedSecret | None = Field(None, description="The private key of `certificate` (PEM), as a secret.")
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        has_sasl = self.protocol.startswith("SASL")
-        told = (self.sasl_mechanism, self.username, self.password)
-        if has_sasl and None in told:
-            raise ValueError("a protocol with SASL takes `sasl_mechanism`, `username` and `password`")
-        if not has_sasl and told != (None, None, None):
-            raise ValueError("`sasl_mechanism`, `username` and `password` are for a protocol with SASL")
-        if not self.protocol.endswith("SSL") and (self.ca_file, self.certificate, self.key) != (None, None, None):
-            raise ValueError("`ca_file`, `certificate` and `key` are for a protocol with SSL")
-        if (self.certificate is None) != (self.key is None):
-            raise ValueError("`certificate` and `key` go together")
-        return self
-
-
-def _url(value: str | None) -> str | None:
-    """Return the address of a registry without a slash at its end; raises ValueError for what is none."""
-    if value is None:
-        return None
-    found = urlsplit(value)
-    if found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment:
-        raise ValueError('must be an address, as "https://registry:8081"')
-    if "@" in found.netloc:
-        raise ValueError("must have no login in it: set `username` and `password`")
-    return value.rstrip("/")
-
-
-class RegistryOptions(BaseModel):
-    """The registry that has the schemas of messages in Avro."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    kind: Literal["confluent", "glue"] = Field(
-        "confluent",
-        description="Whether it is one of Confluent, or one that answers as it does, or the Glue Schema Registry "
-        "of AWS. The latter takes `pip install 'lakeward[glue]'` and no further keys: it is reached as the AWS "
-        "command line reaches it.",
-    )
-    url: Annotated[str | None, AfterValidator(_url)] = Field(
-        None,
-        description="Where that of Confluent is, with the path of its API if it has one, as "
-        "`http://registry:8080/apis/ccompat/v7` of Apicurio.",
-    )
-    username: str | None = Field(None, description="Who asks, where it wants to know (HTTP Basic).")
-    password: NamedSecret | None = Field(
-        None, description='Where the password is, `{ env = "NAME" }` or `{ file = "PATH" }`.'
-    )
-    ca_file: str | None = Field(
-        None,
-        description="The certificates that the registry's is signed by (PEM), relative to the settings file; "
-        "without it those that come with Python's `certifi`.",
-    )
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if (self.url is None) != (self.kind == "glue"):
-            raise ValueError("a registry of Confluent takes `url`, and that of AWS takes none")
-        if (self.username is None) != (self.password is None):
-            raise ValueError("`username` and `password` go together")
-        if self.kind == "glue" and (self.username, self.ca_file) != (None, None):
-            raise ValueError("`username`, `password` and `ca_file` are for a registry of Confluent")
-        if self.ca_file is not None and not str(self.url).startswith("https:"):
-            raise ValueError("`ca_file` is for an address that begins with https")
-        return self
-
-
 AVRO: Final = "debezium-avro"
 """The format of messages that land as those of `debezium`, once they are decoded."""
+
+ROWS: Final = "json"
+"""The format of plain records, which land as rows."""
 
 
 class _Messages(MessageForm):
     """What messages are."""
 
-    format: Literal["debezium", "debezium-avro", "dms-json"] = Field(
+    format: Literal["debezium", "debezium-avro", "dms-json", "json"] = Field(
         "debezium",
-        description="What messages are: those of Debezium as JSON, or in Avro with a registry, or those of AWS DMS "
-        "as JSON.",
+        description="What messages are: those of Debezium as JSON, or in Avro with a registry, those of AWS DMS as "
+        "JSON, or `json`: plain records, whose values are the rows.",
     )
+    record_key: Annotated[list[str], AfterValidator(once_each)] = Field(
+        default_factory=list,
+        description="With `json`: the columns that are read from the key of a record. The key is a JSON object or, "
+        "of one column, the value itself. A record without a value deletes the row of its key. Without "
+        "`record_key` all columns are in the value.",
+    )
+    order_by: str | None = Field(
+        None,
+        description="With `json`: the column, or the path of a field in it, that orders the records of a key: a "
+        "time, a date or a whole number. Without it they count as they arrive.",
+    )
+    time: str | None = Field(
+        None,
+        description="With `json`: the column with the time of a change, or the path of a field in it, by which "
+        "lateness is judged; without it `order_by`, where that is a time.",
+    )
+
+    @model_validator(mode="after")
+    def _fits_format(self) -> Self:
+        told = sorted({"record_key", "order_by", "time"} & self.model_fields_set)
+        if told and self.format != ROWS:
+            raise ValueError(f'`{told[0]}` is for `format = "json"` alone')
+        return self
 
 
 class KafkaTableOptions(_Messages):
@@ -212,6 +146,14 @@ class KafkaOptions(_Messages, _Where):
     )
     timeout: PositiveInt = Field(30, description="Seconds without an answer after which the broker counts as away.")
 
+    @model_validator(mode="after")
+    def _names_tables(self) -> Self:
+        if self.format == ROWS and "{schema}" not in self.topics:
+            raise ValueError(
+                "`topics` without {schema} and {table} is for messages, which say which table they are of"
+            )
+        return self
+
     def to_files_options(self, path: str) -> Mapping[str, Any]:
         """Return the settings of the source of files that reads what lands in a folder."""
         limits = {"max_files": 1_000_000, "max_bytes": self.max_bytes}
@@ -220,12 +162,15 @@ class KafkaOptions(_Messages, _Where):
 
 def to_table_options(own: KafkaTableOptions) -> Mapping[str, Any]:
     """Return what a table says of itself as settings of the source of files."""
-    told = {key: value for key, value in _to_files(own).items() if key != "names"}
-    return told if own.topics is None else {**told, "folder": own.topics}
+    return _to_files(own) if own.topics is None else {**_to_files(own), "folder": own.topics}
 
 
 def _to_files(said: _Messages) -> dict[str, Any]:
-    form = {key: getattr(said, key) for key in said.model_fields_set if key in MessageForm.model_fields}
-    has_format = isinstance(said, KafkaOptions) or "format" in said.model_fields_set
-    told = {"format": "debezium" if said.format == AVRO else said.format} if has_format else {}
-    return {**form, **told, "line": "record", "names": NAMES}
+    form = {key: getattr(said, key) for key in said.model_fields_set if key in _OF_FILES}
+    if said.format == ROWS:
+        return {**form, "format": ROWS, "operation": {"column": OPERATION, "delete": [DELETE]}}
+    return {**form, "format": "debezium" if said.format == AVRO else said.format, "line": "record"}
+
+
+_OF_FILES: Final = {*MessageForm.model_fields, "order_by", "time"}
+"""What the source of files is told as it stands."""

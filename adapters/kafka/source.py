@@ -13,9 +13,9 @@ import structlog
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.files.source import FilesSource
+from lakeward.adapters.files.source import FilesSource, no_snapshots
 from lakeward.adapters.kafka.broker import Broker, Topic
-from lakeward.adapters.kafka.decoding import Decoding
+from lakeward.adapters.kafka.landing_form import LandingForm
 from lakeward.adapters.kafka.loss import (
     LOST_ALARM,
     acked_ranges,
@@ -52,7 +52,7 @@ class KafkaSource:
     staging: Staging
     files: FilesSource
     of_tables: Mapping[TableName, FilesOptions]
-    decoding: Decoding = field(default_factory=Decoding)
+    landing_form: LandingForm = field(default_factory=LandingForm)
     beginning: set[TableName] = field(default_factory=set)
     """Tables that had no batch when files were last taken for them."""
 
@@ -72,6 +72,8 @@ class KafkaSource:
         Raises AlarmRaised where messages are lost, before any is read: KAFKA-001 and KAFKA-002.
         """
         self.files.check(dimension, past)
+        if dimension.snapshots is not None:
+            raise no_snapshots(dimension)
         table = dimension.source
         self.staging.folder(table)
         name = self.topic_of(table)
@@ -146,8 +148,8 @@ class KafkaSource:
         ]
         options = self.options
         limits = (options.max_messages, options.max_bytes, options.max_seconds)
-        decode = self.decoding.of(table, self.of_tables.get(table, self.files.options))
-        transfer = Transfer(*limits, decode)
+        to_line = self.landing_form.of(table, self.of_tables.get(table, self.files.options))
+        transfer = Transfer(*limits, to_line)
         landed = transfer.run(self.broker, self.staging, table, wanted)
         now = self.broker.find(topic.name) if landed else topic
         if now is None or now.id != topic.id:  # files of the old id are never taken

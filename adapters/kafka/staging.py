@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from lakeward.adapters.kafka.broker import Record
-from lakeward.adapters.kafka.lines import to_line
+from lakeward.adapters.kafka.lines import ToLine, to_line
 from lakeward.adapters.kafka.ranges import OffsetRange, read_names
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
@@ -59,12 +59,17 @@ class Staging:
         return read_names(file.name for file in self.folder(table).iterdir())
 
     def write(
-        self, table: TableName, of: OffsetRange, records: Iterator[Record], is_full: Callable[[int, int], bool]
+        self,
+        table: TableName,
+        of: OffsetRange,
+        records: Iterator[Record],
+        is_full: Callable[[int, int], bool],
+        to_line: ToLine = to_line,
     ) -> WrittenFile | None:
         """Write the messages of a range, and return what the file has; None where there are no messages.
 
-        `is_full` is asked after each message, by the number of messages and of bytes; once it is, the range ends
-        behind that message.
+        `to_line` makes the line of a message. `is_full` is asked after each message, by the number of messages and
+        of bytes; once it is, the range ends behind that message.
         """
         first = next(records, None)
         if first is None:

@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from lakeward.adapters.kafka.broker import Broker
-from lakeward.adapters.kafka.decoding import Decode, as_sent
+from lakeward.adapters.kafka.lines import ToLine, to_line
 from lakeward.adapters.kafka.ranges import OffsetRange
 from lakeward.adapters.kafka.staging import Staging
 from lakeward.core.dimension import TableName
@@ -33,7 +33,7 @@ class Transfer:
     messages: int
     bytes: int
     seconds: float
-    decode: Decode = as_sent
+    to_line: ToLine = to_line
     clock: Callable[[], float] = time.monotonic
     _until: float = field(default=0.0, init=False)
     _tell: float = field(default=0.0, init=False)
@@ -51,9 +51,8 @@ class Transfer:
                 break
             share = len(wanted) - number
             is_full = partial(self._is_full, one, max(1, messages // share), max(1, size // share))
-            decode = partial(self.decode, one.topic, one.partition)
             with closing(broker.read(one.topic, one.partition, one.start, one.end)) as records:
-                written = staging.write(table, one, map(decode, records), is_full)
+                written = staging.write(table, one, records, is_full, self.to_line)
             if written is not None:
                 messages, size = messages - written.messages, size - written.bytes
                 found.append(written.range)

@@ -1,0 +1,101 @@
+"""The settings that say how a broker and a registry are reached."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from lakeward.plugins.options import NamedSecret
+
+
+class SecurityOptions(BaseModel):
+    """How the broker is reached: TLS, and who asks."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="What the broker's listener speaks (security.protocol)."
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        None, description="With SASL: how the password is proved."
+    )
+    username: str | None = Field(None, description="With SASL: who asks.")
+    password: NamedSecret | None = Field(
+        None, description='With SASL: where the password is, `{ env = "NAME" }` or `{ file = "PATH" }`.'
+    )
+    ca_file: str | None = Field(
+        None,
+        description="With TLS: the certificates that the broker's is signed by (PEM), relative to the settings "
+        "file; without it those of the machine.",
+    )
+    certificate: str | None = Field(
+        None, description="With TLS: the client's own certificate (PEM), if it needs one."
+    )
+    key: NamedSecret | None = Field(None, description="The private key of `certificate` (PEM), as a secret.")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        has_sasl = self.protocol.startswith("SASL")
+        told = (self.sasl_mechanism, self.username, self.password)
+        if has_sasl and None in told:
+            raise ValueError("a protocol with SASL takes `sasl_mechanism`, `username` and `password`")
+        if not has_sasl and told != (None, None, None):
+            raise ValueError("`sasl_mechanism`, `username` and `password` are for a protocol with SASL")
+        if not self.protocol.endswith("SSL") and (self.ca_file, self.certificate, self.key) != (None, None, None):
+            raise ValueError("`ca_file`, `certificate` and `key` are for a protocol with SSL")
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("`certificate` and `key` go together")
+        return self
+
+
+def _url(value: str | None) -> str | None:
+    """Return the address of a registry without a slash at its end; raises ValueError for what is none."""
+    if value is None:
+        return None
+    found = urlsplit(value)
+    if found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment:
+        raise ValueError('must be an address, as "https://registry:8081"')
+    if "@" in found.netloc:
+        raise ValueError("must have no login in it: set `username` and `password`")
+    return value.rstrip("/")
+
+
+class RegistryOptions(BaseModel):
+    """The registry that has the schemas of messages in Avro."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    kind: Literal["confluent", "glue"] = Field(
+        "confluent",
+        description="Whether it is one of Confluent, or one that answers as it does, or the Glue Schema Registry "
+        "of AWS. The latter takes `pip install 'lakeward[glue]'` and no further keys: it is reached as the AWS "
+        "command line reaches it.",
+    )
+    url: Annotated[str | None, AfterValidator(_url)] = Field(
+        None,
+        description="Where that of Confluent is, with the path of its API if it has one, as "
+        "`http://registry:8080/apis/ccompat/v7` of Apicurio.",
+    )
+    username: str | None = Field(None, description="Who asks, where it wants to know (HTTP Basic).")
+    password: NamedSecret | None = Field(
+        None, description='Where the password is, `{ env = "NAME" }` or `{ file = "PATH" }`.'
+    )
+    ca_file: str | None = Field(
+        None,
+        description="The certificates that the registry's is signed by (PEM), relative to the settings file; "
+        "without it those that come with Python's `certifi`.",
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if (self.url is None) != (self.kind == "glue"):
+            raise ValueError("a registry of Confluent takes `url`, and that of AWS takes none")
+        if (self.username is None) != (self.password is None):
+            raise ValueError("`username` and `password` go together")
+        if self.kind == "glue" and (self.username, self.ca_file) != (None, None):
+            raise ValueError("`username`, `password` and `ca_file` are for a registry of Confluent")
+        if self.ca_file is not None and not str(self.url).startswith("https:"):
+            raise ValueError("`ca_file` is for an address that begins with https")
+        return self
