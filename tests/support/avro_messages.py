@@ -7,7 +7,7 @@ from typing import Final
 
 from connect_records import to_avro
 
-_ROW: Final = {
+ROW: Final = {
     "type": "record",
     "name": "Value",
     "namespace": "shop.shop.orders",
@@ -24,7 +24,7 @@ ENVELOPE: Final = {
     "type": "record",
     "name": "Envelope",
     "fields": [
-        {"name": "before", "type": ["null", _ROW]},
+        {"name": "before", "type": ["null", ROW]},
         {"name": "after", "type": ["null", "shop.shop.orders.Value"]},
         {
             "name": "source",
@@ -35,8 +35,8 @@ ENVELOPE: Final = {
 }
 KEY: Final = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
 FLAT: Final = {
-    **_ROW,
-    "fields": [*_ROW["fields"], {"name": "after", "type": "long"}, {"name": "__op", "type": "string"}],
+    **ROW,
+    "fields": [*ROW["fields"], {"name": "after", "type": "long"}, {"name": "__op", "type": "string"}],
 }
 
 

@@ -82,3 +82,26 @@ def test_schemas_that_connect_does_not_write_are_refused(told: Any, found: str) 
 def test_a_text_that_is_no_schema_is_refused() -> None:
     with pytest.raises(UnusableSchema):
         AvroSchema.read("{")
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (0.1, "0.1"),
+        (16777217.0, "16777216.0"),
+        (3.4028235e38, "3.4028235e+38"),
+        (1e-45, "1e-45"),
+        (-0.0, "-0.0"),
+        (float("nan"), '"NaN"'),
+        (float("-inf"), '"-Infinity"'),
+    ],
+)
+def test_a_float_has_the_digits_that_java_writes(value: float, found: str) -> None:
+    assert schema_of("float").decode(to_avro("float", value)) == found
+
+
+def test_the_default_of_a_column_does_not_matter() -> None:
+    """It is no value of a message, and libraries differ in which defaults they take."""
+    field = {"name": "a", "type": "int", "default": "x"}
+    schema = schema_of({"type": "record", "name": "R", "fields": [field]})
+    assert schema.decode(b"\2") == '{"a":1}'

@@ -108,7 +108,7 @@ NO_ROWS = {
     "empty": b"",
     "no text": b'{"id":1,"a":"\xff"}',
     "a line break in a text": b'{"id":1,"a":"x\ny"}',
-    "no number": b'{"id":NaN}',
+    "no number": b'{"a":NaN}',
     "two objects": b'{"id":1}{"id":2}',
     "deep": b"[" * 100_000,
     "a name of lakeward": b'{"id":1,"_lakeward_record":{"operation":"delete"}}',

@@ -5,17 +5,20 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from avro_messages import ENVELOPE, FLAT, KEY, envelope, framed
+from avro_messages import ENVELOPE, FLAT, KEY, ROW, envelope, framed
 from connect_records import to_avro
 from kafka_feeds import TOPIC, BrokerFeed, dimension_of, feed
 from registries import StubRegistry, stub_registry
 
 from lakeward.adapters import kafka
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
+from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.secrets import Secret
 
 
@@ -217,3 +220,23 @@ def test_a_file_of_certificates_that_is_not_there_is_told(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="cannot be asked") as raised:
         own.take()
     assert "none.pem" in str(raised.value)
+
+
+def test_a_decimal_has_the_scale_that_it_was_written_with(tmp_path: Path, registry: StubRegistry) -> None:
+    """Also where its column is declared with another, and no other column says so."""
+    name = {"connect.name": "org.apache.kafka.connect.data.Decimal", "connect.parameters": {"scale": "2"}}
+    a = {"name": "a", "type": ["null", {"type": "bytes", "logicalType": "decimal", "scale": 2, **name}]}
+    row = {**ROW, "fields": [ROW["fields"][0], a]}
+    schema = {**ENVELOPE, "fields": [{"name": "before", "type": ["null", row]}, *ENVELOPE["fields"][1:]]}
+    registry.put(8, schema)
+    source = {"schema": "shop", "table": "orders", "ts_us": 1, "lsn": 1, "sequence": '["1","1"]'}
+    after = {"id": 1, "a": (1050).to_bytes(2)}
+    own = avro_feed(tmp_path, registry)
+    own.broker.send(
+        TOPIC, framed(8, to_avro(schema, {"before": None, "after": after, "source": source, "op": "c"}))
+    )
+    opened = own.open()
+    dimension = own.dimension(opened)
+    columns = Schema((dimension.schema.columns[0], Column("a", parse_type("decimal(12,4)"))))
+    batch = opened.read(replace(dimension, schema=columns), own.take(opened), 1)
+    assert [row["a"] for row in batch.frame.rows.to_pylist()] == [Decimal("10.50")]
