@@ -11,7 +11,7 @@ ROW: Final = {
     "type": "record",
     "name": "Value",
     "namespace": "shop.shop.orders",
-    "fields": [{"name": "id", "type": "long"}, {"name": "a", "type": ["null", "string"]}],
+    "fields": [{"name": "id", "type": ["null", "long"]}, {"name": "a", "type": ["null", "string"]}],
 }
 _SOURCE: Final = [
     ("schema", "string"),

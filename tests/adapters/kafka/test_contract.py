@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import landed_feeds
 import pytest
+from avro_messages import ENVELOPE, framed
+from connect_records import to_avro
 from fake_broker import FakeBroker
 from kafka_feeds import no_spark
 
@@ -45,20 +47,43 @@ LAWS: Final = [
 NO_OTHERS: Final[Mapping[str, int]] = {}
 
 
-def message(item: Item, table: str = "orders") -> bytes:
+def message(item: Item, table: str) -> Mapping[str, Any]:
     image, place = landed_feeds.own(item), item.position.sequence
     source = {"schema": "shop", "table": table, "ts_us": item.time, "lsn": place}
     source["sequence"] = json.dumps([str(place)])
     operation = {"I": "c", "U": "u", "D": "d"}[landed_feeds.letter(item)]
     images = {"before": image, "after": None} if operation == "d" else {"before": None, "after": image}
-    return json.dumps({"op": operation, "source": source, **images}).encode()
+    return {"op": operation, "source": source, **images}
+
+
+def as_json(item: Item, table: str) -> bytes:
+    return json.dumps(message(item, table)).encode()
+
+
+def as_avro(item: Item, table: str) -> bytes:
+    return framed(7, to_avro(ENVELOPE, message(item, table)))
 
 
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    return _feed(tmp_path, monkeypatch, as_json)
+
+
+def make_avro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    """Return a feed in Avro, whose schema was fetched once before."""
+    kept = tmp_path / "state" / "schemas" / "http%3A%2F%2Fregistry"
+    kept.mkdir(parents=True)
+    (kept / "7.avsc").write_text(json.dumps(ENVELOPE))
+    told = {"format": "debezium-avro", "registry": {"url": "http://registry"}}
+    return _feed(tmp_path, monkeypatch, as_avro, **told)
+
+
+def _feed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: Callable[[Item, str], bytes], **told: Any
+) -> Feed:
     broker = FakeBroker()
     monkeypatch.setattr(kafka, "connect", lambda *_: broker)
     runtime = Runtime(no_spark, tmp_path, state=tmp_path / "state", now=lambda: landed_feeds.NOW)
-    options = {"servers": "h:9092", "topics": "{schema}.{table}", "formats": {}}
+    options = {"servers": "h:9092", "topics": "{schema}.{table}", "formats": {}, **told}
 
     def put(dimension: Dimension, place: int, items: Sequence[Item], others: Mapping[str, int] = NO_OTHERS) -> None:
         topic = str(dimension.name)
@@ -103,3 +128,4 @@ def _place(row: Mapping[str, Any]) -> Position:
 
 
 TestKafka = port_contract("The laws of a source of messages.", make, LAWS)
+TestKafkaAvro = port_contract("The same laws, where messages are in Avro.", make_avro, LAWS)
