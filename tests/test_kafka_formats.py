@@ -11,7 +11,7 @@ import pytest
 from avro_messages import framed
 from brokers import RunningBroker
 from connect_records import to_avro
-from project import Project
+from project import Project, iceberg_and_delta
 from registries import StubRegistry, stub_registry
 
 pytestmark = pytest.mark.spark
@@ -91,7 +91,7 @@ def check(project: Project, customers: list[Any], prices: list[Any]) -> None:
     assert project.rows("prices", columns=("sku", "price")) == prices
 
 
-@pytest.mark.parametrize("project", ["iceberg"], indirect=True)
+@iceberg_and_delta
 def test_avro_and_plain_records_come_exact_through_a_broker(project: Project, kafka_broker: RunningBroker) -> None:
     for topic in (CUSTOMER, PRICES):
         kafka_broker.create(topic)

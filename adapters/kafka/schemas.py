@@ -73,5 +73,8 @@ class SchemaStore:
     def _keep(file: Path, text: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_name(f".{file.name}-{os.getpid()}.part")
-        part.write_text(text, "utf-8")
+        with part.open("w", encoding="utf-8") as written:
+            written.write(text)
+            written.flush()
+            os.fsync(written.fileno())
         part.replace(file)
