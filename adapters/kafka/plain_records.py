@@ -21,8 +21,18 @@ DELETE: Final = "delete"
 _WRITE: Final = "write"
 """Where the operation of a row stands, and its words: a record without a value is a delete."""
 
-_NO_ROW: Final = b'["no row",%s]\n'
+_NO_ROW: Final = b'["no row: %s",%s]\n'
 """A record that is none, as a list: the line is no JSON object, so it goes into quarantine whole."""
+
+_NO_OBJECT: Final = "its value is no JSON object"
+_NO_KEY: Final = "its key lacks a column of `record_key`"
+_DIFFER: Final = "its key and its value differ in a column"
+_TAKEN: Final = f"its value has the name {BESIDE}, which is lakeward's own"
+
+
+class _NoRow(ValueError):
+    """A record is no row; says why."""
+
 
 Texts = Mapping[str, Any]
 """An object of JSON, its numbers as the texts that were written."""
@@ -41,8 +51,8 @@ def to_row(record_key: Sequence[str], topic: str, partition: int, record: Record
         keys = _keys(record_key, record.key)
         text, row = ("{}", {}) if record.value is None else _object(record.value)
         _check(keys, row)
-    except (ValueError, RecursionError):
-        return _NO_ROW % to_line(topic, partition, record).rstrip()
+    except _NoRow as error:
+        return _NO_ROW % (str(error).encode(), to_line(topic, partition, record).rstrip())
     own = [f"{_quote(name)}:{_quote(value)}" for name, value in keys.items() if name not in row]
     rest = text.strip()[1:-1].strip()
     fields = [f'"{BESIDE}":{{{_beside(topic, partition, record)}}}', *own, *([rest] if rest else [])]
@@ -56,38 +66,44 @@ def _beside(topic: str, partition: int, record: Record) -> str:
 
 
 def _keys(columns: Sequence[str], key: bytes | None) -> Texts:
-    """Return the columns that are in the key of a record; raises ValueError where it lacks one."""
+    """Return the columns that are in the key of a record; raises _NoRow where it lacks one."""
     if not columns:
         return {}
-    if key is None:
-        raise ValueError("the record has no key")
-    text = key.decode()
     try:
-        found = _parse(text)
-    except ValueError:
+        text = (key or b"").decode()
+    except UnicodeDecodeError as error:
+        raise _NoRow(_NO_KEY) from error
+    try:
+        found = None if key is None else _parse(text)
+    except (ValueError, RecursionError):
         found = text  # a text that is no JSON
     if isinstance(found, str | bool) and len(columns) == 1:
         found = {columns[0]: found if text.startswith('"') else text}
     if not isinstance(found, dict) or not all(isinstance(found.get(name), str) for name in columns):
-        raise ValueError("the key lacks a column")
+        raise _NoRow(_NO_KEY)
     return {name: found[name] for name in columns}
 
 
 def _object(value: bytes) -> tuple[str, Texts]:
-    """Return the text of an object on one line, and the object; raises ValueError where it is none.
+    """Return the text of an object on one line, and the object; raises _NoRow where it is none.
 
     Outside of texts, in which JSON has no line breaks, these are blanks.
     """
-    text = value.decode()
-    found = _parse(text)
+    try:
+        text = value.decode()
+        found = _parse(text)
+    except (ValueError, RecursionError) as error:
+        raise _NoRow(_NO_OBJECT) from error
     if not isinstance(found, dict):
-        raise ValueError("it is no object")
+        raise _NoRow(_NO_OBJECT)
     return text.replace("\n", " "), found
 
 
 def _check(keys: Texts, row: Texts) -> None:
-    if BESIDE in row or any(row[name] != value for name, value in keys.items() if name in row):
-        raise ValueError("key and value differ, or the value has a name of lakeward's own")
+    if BESIDE in row:
+        raise _NoRow(_TAKEN)
+    if any(row[name] != value for name, value in keys.items() if name in row):
+        raise _NoRow(_DIFFER)
 
 
 def _parse(text: str) -> Any:

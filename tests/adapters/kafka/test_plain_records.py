@@ -126,7 +126,13 @@ def test_what_is_no_row_goes_into_quarantine_with_all_that_was_sent(tmp_path: Pa
     own.broker.send(TOPIC, b'{"a":"x"}', key=b"7")
     assert own.apply() == [7]
     assert len(own.rejects) == len(NO_ROWS) + 7
-    lines = [json.loads(text)[1] for text in own.rejects]
+    words, lines = zip(*map(json.loads, own.rejects), strict=True)
+    assert [text.removeprefix("no row: its ") for text in words] == [
+        *["value is no JSON object"] * (len(NO_ROWS) - 3),
+        "value has the name _lakeward_record, which is lakeward's own",
+        *["key and its value differ in a column"] * 2,
+        *["key lacks a column of `record_key`"] * 7,
+    ]
     assert [line["offset"] for line in lines] == [*range(len(lines))]
     assert lines[0] == {
         "topic": TOPIC,
