@@ -45,7 +45,7 @@ timed = @mkdir -p build; began=$$(date +%s); $(2); code=$$?; \
 
 # They take their share of the cores, so that they end with the others. What they say comes at their end, as one piece.
 fast: setup ## Run the tests without Spark
-	$(call timed,tests without Spark,$(BIN)/python -m pytest -m "not spark" >build/fast.log 2>&1; \
+	$(call timed,tests without Spark,$(BIN)/python -m pytest -m "not spark" --durations=40 >build/fast.log 2>&1; \
 		code=$$?; cat build/fast.log; (exit $$code))
 
 # Python and Java wait for each other, so that one process leaves a core idle for a third of the time. The default line

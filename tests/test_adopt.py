@@ -246,6 +246,7 @@ def made_by_sql(project: Project, spark: SparkSession, *statements: str) -> str:
     return name
 
 
+@pytest.mark.long
 def test_a_clustered_table_of_delta_stays_clustered(project: Project, spark: SparkSession) -> None:
     name = made_by_sql(project, spark)
     assert adopt(project, "--none")["rows"] == 3

@@ -159,11 +159,12 @@ NOT_DESCRIBED: Final = {
 """Columns that the schema of the case lacks, or has as another type than they were written as."""
 
 ALL_TYPES: Final = [
-    (
+    pytest.param(
         "debezium-json-all-types-numeric-decimals",
         "paimon_sync_table.all_types_table",
         dict.fromkeys(("_fixed", "_fixed_unsigned", "_fixed_unsigned_zerofill"), "string"),
         {"key": "_id", "names": "events.jsonl", "result": "row.json", "decimals": "numeric"},
+        marks=pytest.mark.long,
     ),
     (
         "debezium-json-mysql-full-types",

@@ -216,6 +216,7 @@ def _restored_by_hudi(project: Project, spark: SparkSession, instant: str) -> No
         client.restoreToSavepoint(instant)
 
 
+@hudi_is_long
 def test_a_table_that_others_took_back_is_given_the_memory_of_then(shop: Project, spark: SparkSession) -> None:
     fed(shop)
     second = versions(shop)[2]

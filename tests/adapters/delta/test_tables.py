@@ -384,6 +384,7 @@ def test_a_commit_is_made_apart_from_others_that_commit(shop: Project, monkeypat
     assert len(seen) == 5
 
 
+@pytest.mark.long
 def test_versions_stay_no_longer_than_the_table_knows_their_files(shop: Project) -> None:
     """Refused until the property is as long; a dry run takes the settings at their word."""
     policy = 'maintain = { deleted_rows = 0, small_files = 0, snapshots = "10d", orphans = "3d" }\n'

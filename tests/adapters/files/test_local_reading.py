@@ -20,6 +20,7 @@ from lakeward.adapters.spark.rows import HAS_IMAGE
 from lakeward.core.dimension import Match
 
 
+@pytest.mark.long  # test_small_lines holds the events that are made of them to Spark's
 @pytest.mark.spark
 def test_lines_are_read_alike(spark: SparkSession, tmp_path: Path) -> None:
     """One job of Spark reads them all."""
