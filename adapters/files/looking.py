@@ -157,6 +157,12 @@ def _check_formats(table: TableFiles, form: str) -> None:
                 todo="Declare the keys of its maps as `string`.",
             )
         pattern = table.patterns.get(item.name)
+        if form == "csv" and pattern in EPOCHS:
+            raise ConfigError(
+                f"{where}: the column {item.name} has the format {pattern}, and its files are CSV",
+                todo="Numbers since 1970 are read from JSON and messages alone: let the writer of the files write "
+                "times, or declare the column as `bigint`.",
+            )
         if form == "csv" or pattern is not None:
             is_epoch = pattern in EPOCHS and item.type.name in ("timestamp", "timestamp_ntz") and form != "csv"
             check_text(item, None if is_epoch else pattern, where)

@@ -126,6 +126,8 @@ def _told(found: re.Match[str]) -> int | None:
     except ValueError:
         return None
     millis = int(moment.timestamp()) * 1000 + int(digits[14:17].ljust(3, "0"))
+    if millis < 0:
+        return None  # it is a number, as one of seconds since 1970
     return (millis << COUNTER_BITS) + min(number or 0, (1 << COUNTER_BITS) - 1)
 
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from lakeward.adapters.files.columns import writings
 from lakeward.adapters.files.fields import refuse_both
 from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.files.source import FilesSource
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import Places
 from lakeward.adapters.messages.connect import columns_of
 from lakeward.adapters.messages.wire import Wire, value_of
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import SchemaConflict
+from lakeward.core.errors import ConfigError, SchemaConflict
+from lakeward.core.ledger import Past
 from lakeward.core.schema import Column, Schema, parse_type
 
 ITEM = Dimension(
@@ -67,3 +74,19 @@ def test_an_operation_that_is_a_column_and_a_field_of_another_stops_the_table() 
         refuse_both(ITEM, "a.parquet", both, "_cdc.op")
     for one in both:
         refuse_both(ITEM, "a.parquet", Schema((one,)), "_cdc.op")
+
+
+def test_numbers_since_1970_are_not_read_from_csv(tmp_path: Path) -> None:
+    (tmp_path / "shop" / "item").mkdir(parents=True)
+    (tmp_path / "shop" / "item" / "1.csv").write_text("id,at\n1,1700000000000\n", "utf-8")
+    said = FilesOptions(path=str(tmp_path))
+    formats = {ITEM.name: {"at": "epoch-millis"}}
+    source = FilesSource(said, Folder(tmp_path, Places(said.place())), no_spark, formats)
+    schema = Schema((Column("id", parse_type("int")), Column("at", parse_type("timestamp"))))
+    dimension = replace(ITEM, schema=schema, key=("id",))
+    with pytest.raises(ConfigError, match="the column at has the format epoch-millis, and its files are CSV"):
+        source.read(dimension, source.take(dimension, Past()), 1)
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError("Spark is not needed")

@@ -51,6 +51,7 @@ def test_a_group_of_a_pattern_that_holds_nothing_counts_as_0_and_one_without_a_n
         ("2026-11", datetime(2026, 11, 1, tzinfo=UTC)),
         ("2026-11-21", datetime(2026, 11, 21, tzinfo=UTC)),
         ("2026-1-11", datetime(2026, 1, 11, tzinfo=UTC)),
+        ("1711111111", None),
         ("2026-1-2 3.4", datetime(2026, 1, 2, 3, 4, tzinfo=UTC)),
         ("2026-11-21T10:30", datetime(2026, 11, 21, 10, 30, tzinfo=UTC)),
         ("2026-13", None),
