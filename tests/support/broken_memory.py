@@ -227,13 +227,19 @@ def _whole(event: ChangeEvent) -> ChangeEvent:
 
 
 class TakesCopiesUnderOtherNamesForNews(MemoryTable):
-    """Tells events by their place alone, though each has a number of its own."""
+    """Tells events, and their transactions, by their object, though each has a number of its own."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
         dimension = self.dimension
         self.dimension = replace(dimension, sequences=Sequences.TIMES)
+        own = [
+            replace(item, transaction=(item.transaction, item.position.object))
+            if isinstance(item, ChangeEvent)
+            else item
+            for item in frame
+        ]
         try:
-            return MemoryTable.resolve(self, plan, frame)
+            return MemoryTable.resolve(self, plan, own)
         finally:
             self.dimension = dimension
 

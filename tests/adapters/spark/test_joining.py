@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from frames import to_frame
 from joined_commits import RARE
 from joined_feeds import declared, kinds_of, of_shops, tables_of
 from joined_laws import COLUMNS, DAY, Lake, Shop, shapes
@@ -114,7 +115,7 @@ class Table:
 
     def standing(self) -> DataFrame:
         listed = ", ".join(f"{name} {type_}" for name, type_ in {**self.columns, POS: "bigint"}.items())
-        frame = self.spark.createDataFrame([(*row, pos) for pos, row in self.rows.items()], listed)
+        frame = to_frame(self.spark, [(*row, pos) for pos, row in self.rows.items()], listed)
         return frame.selectExpr("*", f"'file' AS {FILE}")
 
     def join(self, plan: JoinPlan, tables: Tables, changes: Changes) -> None:
@@ -152,13 +153,13 @@ class Table:
 
     def named(self, side: Side, rows: list[tuple[Any, ...]]) -> DataFrame:
         own = ", ".join(f"{name} int" for name in side.table.stored.schema.names)
-        frame = self.spark.createDataFrame(rows, f"{own}, known bigint, since bigint, until bigint")
+        frame = to_frame(self.spark, rows, f"{own}, known bigint, since bigint, until bigint")
         return side.named(frame, "known", "since", "until")
 
     def touched(self, side: Side, changes: Mapping[Key, Change]) -> DataFrame:
         listed = ", ".join(f"{name} int" for name in side.key)
         rows = [(*key, one.instant) for key, one in changes.items()]
-        return self.spark.createDataFrame(rows, f"{listed}, {side.instant} bigint")
+        return to_frame(self.spark, rows, f"{listed}, {side.instant} bigint")
 
     def shown(self) -> dict[Place, tuple[Any, ...]]:
         found = {}

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from frames import to_frame
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark.joining import made
@@ -146,7 +147,7 @@ def by_spark(spark: SparkSession, joining: Joining, found: Mapping[str, Sequence
         listed = ", ".join(f"{column.name} {ddl(column.type)}" for column in stored)
         beside = [f"CAST(NULL AS {ddl(type_)}) AS {own}" for own, type_ in row_columns(side.table).items()]
         cells = [tuple(one[column.name] for column in stored) for one in found[name]]
-        frame = spark.createDataFrame(cells, listed).selectExpr("*", *beside)
+        frame = to_frame(spark, cells, listed).selectExpr("*", *beside)
         table: Any = SimpleNamespace(line=lambda: LINE, as_of={"now": frame}.get)
         frames[name] = Reader(side, table, plan).rows()
     shown = made(joining, frames, None).select("id", "name", "since").collect()

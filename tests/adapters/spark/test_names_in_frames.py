@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from frames import to_frame
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark import names
@@ -106,7 +107,7 @@ def test_joined_rows_over_time_are_told_from_what_stands_for_none(spark: SparkSe
     frames = {}
     for name, side in sides(joining).items():
         types = ", ".join(f"{column} int" for column in of[name])
-        frame = spark.createDataFrame(versions[name], f"{types}, known bigint, since bigint, until bigint")
+        frame = to_frame(spark, versions[name], f"{types}, known bigint, since bigint, until bigint")
         frames[name] = side.named(frame, "known", "since", "until")
     found = made(joining, frames, None).select("k1", "k0", "told", "_made", AT).collect()
     assert {tuple(row) for row in found if row["k1"] == 1} == {(1, 2, 7, None, 0), (1, 2, 7, 9, 5)}
