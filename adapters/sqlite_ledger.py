@@ -24,12 +24,13 @@ from lakeward.core.events import Position
 from lakeward.core.failures import Failure
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.loads import Awaited
+from lakeward.core.source_verification import SourceVerdict
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
 FILE: Final = "ledger.db"
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _READABLE: Final = 2
 """Of this version on, a ledger is read as it is; the next note brings it up to date."""
 _PATIENCE: Final = 30.0
@@ -50,6 +51,7 @@ CREATE TABLE acked (of TEXT NOT NULL, code TEXT NOT NULL, about TEXT NOT NULL);
 _SINCE: Final = {
     2: "CREATE TABLE awaited (of TEXT PRIMARY KEY, load TEXT NOT NULL)",
     3: "CREATE TABLE failures (of TEXT PRIMARY KEY, failure TEXT NOT NULL)",
+    4: "CREATE TABLE verdicts (of TEXT PRIMARY KEY, verdict TEXT NOT NULL)",
 }
 
 _COLUMNS: Final = "name, place, size, modified, etag, state, first_seen, batch, rows, least, greatest"
@@ -86,6 +88,7 @@ class SqliteLedger:
             for code, about in db.execute("SELECT code, about FROM acked WHERE of = ?", (table,)):
                 acked[code].add(about)
             waiting = (record.object for record in _objects(db, table, (ObjectState.SEEN,)))
+            version = self._version_of(db)
             raised = db.execute("SELECT code, what, found, todo FROM alarms WHERE of = ? ORDER BY rowid", (table,))
             return Account(
                 waiting={item.name: item for item in waiting},
@@ -95,7 +98,8 @@ class SqliteLedger:
                 alarms=tuple(Alarm(*parts) for parts in raised),
                 acked={code: frozenset(about) for code, about in acked.items()},
                 awaited=_awaited(db, table),
-                failure=_failure(db, table) if self._version_of(db) == _VERSION else None,
+                failure=_failure(db, table) if version >= 3 else None,
+                verdict=_verdict(db, table) if version >= 4 else None,
             )
 
     def objects(
@@ -110,7 +114,7 @@ class SqliteLedger:
         """Write notes in one transaction."""
         with self._writing() as db:
             if notes.anew:
-                for name in ("objects", "tables", "checked", "alarms", "acked", "awaited", "failures"):
+                for name in ("objects", "tables", "checked", "alarms", "acked", "awaited", "failures", "verdicts"):
                     db.execute(f"DELETE FROM {name} WHERE of = ?", (table,))  # our own names
             db.execute("INSERT INTO tables (of) VALUES (?) ON CONFLICT DO NOTHING", (table,))
             db.executemany(_PUT, (_row(table, record) for record in notes.records))
@@ -192,6 +196,9 @@ def _write_table(db: sqlite3.Connection, table: str, notes: Notes) -> None:
         db.execute("DELETE FROM failures WHERE of = ?", (table,))
     if notes.failure is not None:
         db.execute("INSERT INTO failures VALUES (?, ?)", (table, json.dumps(asdict(notes.failure))))
+    if notes.verdict is not None:
+        content = json.dumps(notes.verdict.to_document())
+        db.execute("INSERT OR REPLACE INTO verdicts VALUES (?, ?)", (table, content))
     if notes.alarms is not None:
         db.execute("DELETE FROM alarms WHERE of = ?", (table,))
         rows = ((table, alarm.code, alarm.what, alarm.found, alarm.todo) for alarm in notes.alarms)
@@ -213,6 +220,11 @@ def _awaited(db: sqlite3.Connection, table: str) -> Awaited | None:
 def _failure(db: sqlite3.Connection, table: str) -> Failure | None:
     found = db.execute("SELECT failure FROM failures WHERE of = ?", (table,)).fetchone()
     return None if found is None else Failure(**json.loads(found[0]))
+
+
+def _verdict(db: sqlite3.Connection, table: str) -> SourceVerdict | None:
+    found = db.execute("SELECT verdict FROM verdicts WHERE of = ?", (table,)).fetchone()
+    return None if found is None else SourceVerdict.of_document(json.loads(found[0]))
 
 
 def _objects(

@@ -17,6 +17,7 @@ from lakeward.core.loads import UNNAMED, Awaited, Load, Naming
 from lakeward.core.log_restart import LogRestart
 from lakeward.core.log_steps import LogReached
 from lakeward.core.schema import Schema
+from lakeward.core.source_verification import SourceVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,8 @@ class Account:
     `listed` is when all objects were listed last, in microseconds since 1970, `batch` the
     newest batch that the ledger knows. `alarms` stood at the end of the last run, and
     `acked` is what operators let pass, by the code of the alarm. `awaited` is the full load
-    that the table waited for, `failure` the error that ended its last run.
+    that the table waited for, `failure` the error that ended its last run, `verdict` what its last verification
+    against its source found.
     """
 
     waiting: Mapping[str, SourceObject] = field(default_factory=dict)
@@ -95,6 +97,7 @@ class Account:
     acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
     awaited: Awaited | None = None
     failure: Failure | None = None
+    verdict: SourceVerdict | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +107,8 @@ class Notes:
     `anew` forgets all that was there before. Of an object that is known the time when it was
     first seen stays. `states` are new states by name, of objects that are known: only what is
     applied or waits can vanish. With `looked`, the table waits for what is `awaited` now, or for
-    nothing. With `has_ended`, a run of the table ended with a `failure`, or without one.
+    nothing. With `has_ended`, a run of the table ended with a `failure`, or without one. `verdict` is that of a
+    verification against the source.
     """
 
     anew: bool = False
@@ -119,6 +123,7 @@ class Notes:
     awaited: Awaited | None = None
     has_ended: bool = False
     failure: Failure | None = None
+    verdict: SourceVerdict | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

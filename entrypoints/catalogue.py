@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -40,7 +40,7 @@ def ask(configured: Configured) -> Configured:
 
     container = Container(configured=configured)
     known = _read(configured.state)
-    names = {name: _asked(configured, name) for name in configured.tables if configured.asks(name)}
+    names = {name: asked_name(configured, name) for name in configured.tables if configured.asks(name)}
     try:
         found = container.catalogue().describe([*names.values()])
     except CatalogueUnreachable as error:
@@ -54,13 +54,19 @@ def ask(configured: Configured) -> Configured:
     return configured.with_said(Said(answers={**known, **answers}, changes=new))
 
 
-def _asked(configured: Configured, name: TableName) -> TableName:
+def asked_name(configured: Configured, name: TableName) -> TableName:
+    """Return what the database calls a table."""
     own = configured.tables[name].catalogue.name
     return configured.read[name] if own is None else table_name(own)
 
 
+def spelling(settings: CatalogueSettings) -> Callable[[str], str]:
+    """Return how the feed spells the names of columns."""
+    return {"lower": str.lower, "upper": str.upper}.get(settings.names, str)
+
+
 def _as_named(table: SourceTable, name: TableName, settings: CatalogueSettings) -> SourceTable:
-    fold = {"lower": str.lower, "upper": str.upper}.get(settings.names, str)
+    fold = spelling(settings)
     columns = tuple(replace(column, name=fold(column.name)) for column in table.columns)
     return replace(table, name=name, columns=columns, key=tuple(map(fold, table.key)))
 

@@ -26,6 +26,7 @@ from lakeward.core.ports import (
     Queue,
     Source,
     SourceCatalogue,
+    SourceDatabase,
     Statistics,
     Strays,
     Target,
@@ -261,6 +262,23 @@ def make_catalogue(registry: Registry, configured: Configured, runtime: Runtime)
     return _build(registry.catalogues, {**(settings.model_extra or {}), "kind": settings.kind, **own}, runtime)
 
 
+def make_database(registry: Registry, configured: Configured, runtime: Runtime) -> SourceDatabase[Any]:
+    """Build what asks the database of the source: that of [source] itself, else the one that [catalogue] asks.
+
+    Raises ConfigError where neither names one.
+    """
+    source, catalogue = configured.settings.source, configured.settings.catalogue
+    if source["kind"] in [*registry.databases]:
+        return _build(registry.databases, {**source, "section": "source"}, runtime)
+    if catalogue is not None and catalogue.kind in [*registry.databases]:
+        options = {**(catalogue.model_extra or {}), "kind": catalogue.kind, "section": "catalogue"}
+        return _build(registry.databases, options, runtime)
+    raise ConfigError(
+        f"{configured.file}: nothing says how the database of the source is reached",
+        todo='Name it under [catalogue], with `kind = "jdbc"` (docs/verify.md).',
+    )
+
+
 class Container(containers.DeclarativeContainer):
     """Everything a command needs, built once, when it is first asked for."""
 
@@ -280,6 +298,7 @@ class Container(containers.DeclarativeContainer):
     tenure = providers.Singleton(make_tenure, lease, configured, runtime)
     ledger = providers.Singleton(make_ledger, registry, configured, runtime)
     catalogue = providers.Singleton(make_catalogue, registry, configured, runtime)
+    database = providers.Singleton(make_database, registry, configured, runtime)
     statistics = providers.Singleton(make_statistics, registry, configured, runtime)
     job = providers.Factory(
         make_job,

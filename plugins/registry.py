@@ -22,6 +22,7 @@ from lakeward.core.ports import (
     Secrets,
     Source,
     SourceCatalogue,
+    SourceDatabase,
     Statistics,
     Strays,
     Target,
@@ -179,10 +180,11 @@ class Registry:
         self.leases: Shelf[Lease] = Shelf("lease", Lease)
         self.catalogues: Shelf[SourceCatalogue] = Shelf("catalogue", SourceCatalogue)
         self.scouts: Shelf[Scout] = Shelf("scout", Scout)
+        self.databases: Shelf[SourceDatabase[Any]] = Shelf("database of a source", SourceDatabase)
         self.statistics: Shelf[Statistics] = Shelf("kind of statistics", Statistics)
         self.secrets: Shelf[Secrets] = Shelf("place of secrets", Secrets)
 
     def __iter__(self) -> Iterator[Shelf[Any]]:
         every = (self.sources, self.landings, self.formats, self.queues, self.ledgers, self.leases)
         others = (self.catalogues, self.scouts, self.statistics, self.secrets, self.strays, self.backlogs)
-        return iter((*every, *others))
+        return iter((*every, *others, self.databases))

@@ -7,7 +7,7 @@ from typing import Any
 
 from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import TableName
-from lakeward.core.ports import Source
+from lakeward.core.ports import Source, SourceDatabase
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -23,6 +23,20 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
     jars = driver_jars(settings, "source")
     runtime.require(*(jar.request for jar in jars))
     return make_source(settings, tables, Database(settings, runtime.spark, runtime.secret), options, runtime)
+
+
+def build_database(options: Options, runtime: Runtime) -> SourceDatabase[Any]:
+    """Make what asks the database of a source, from the section of the settings that names it; nothing is asked."""
+    check_spark()
+    from lakeward.adapters.catalogue.connection import driver_jars  # noqa: PLC0415  # py4j, for who uses it
+    from lakeward.adapters.jdbc.database import Database  # noqa: PLC0415
+    from lakeward.adapters.jdbc.options import JdbcSourceOptions  # noqa: PLC0415
+
+    section = str(options["section"])
+    own = {name: options[name] for name in JdbcSourceOptions.model_fields if name in options}
+    settings = validated(JdbcSourceOptions, own, str(runtime.file), within=section)
+    runtime.require(*(jar.request for jar in driver_jars(settings, section)))
+    return Database(settings, runtime.spark, runtime.secret, section)
 
 
 def read_options(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName, Any]]:
@@ -42,5 +56,6 @@ def read_options(options: Options, runtime: Runtime) -> tuple[Any, Mapping[Table
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Register the source `jdbc`."""
+    """Register the source `jdbc`, and what asks its database."""
     registry.sources.add("jdbc", build)
+    registry.databases.add("jdbc", build_database)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -22,11 +22,16 @@ from lakeward.adapters.jdbc.failures import failure_of
 from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.jdbc.reader import Query
 from lakeward.adapters.spark.errors import FAILURES
+from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.names import quoted
 from lakeward.core.catalogue import SourceColumn, SourceTable
+from lakeward.core.compared_columns import ComparedColumns, source_schema
 from lakeward.core.dimension import TableName
+from lakeward.core.log_steps import LogName
+from lakeward.core.ports import SourceSnapshot
 from lakeward.core.schema import Column
 from lakeward.core.secrets import Secret, SecretName
+from lakeward.core.source_places import SourcePlace
 
 _READERS: Final = 4
 """In how many ranges a snapshot is read by default, where all readers see one moment."""
@@ -48,11 +53,12 @@ _PARQUET: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database that the settings name; nothing is asked before it is needed."""
+    """A database that a `section` of the settings names; nothing is asked before it is needed."""
 
     options: JdbcSourceOptions
     spark: Callable[[], SparkSession]
     secret: Callable[[SecretName], Secret]
+    section: str = "source"
 
     def describe(self, table: TableName) -> SourceTable | None:
         """Return what the database says of a table, None where it has none of that name."""
@@ -67,10 +73,23 @@ class Database:
         with self._connect(spark, query.table.name) as connection:
             request = _Request(connection, self._dialect, query)
             position = request.position()
-            ranges = request.ranges()
-            rows = self._rows(spark, request.sql, query, request.session(len(ranges)), ranges)
-            rows.write.parquet(f"file://{folder}")
+            self._asked(spark, request).write.parquet(f"file://{folder}")
         return position
+
+    @contextmanager
+    def snapshot(self, table: SourceTable, columns: ComparedColumns) -> Iterator[SourceSnapshot[Frame]]:
+        """Return a snapshot of columns of a table; the connection that asks for it stays open."""
+        spark, partitions = self.spark(), self.options.partitions if self._dialect.export else 1
+        query = _query_of(table, columns, partitions)
+        with self._connect(spark, table.name) as connection:
+            request = _Request(connection, self._dialect, query)
+            begins = request.place()
+            yield SourceSnapshot(self._asked(spark, request), begins, request.place)
+
+    def _asked(self, spark: SparkSession, request: _Request) -> DataFrame:
+        """Return the rows of a query, which Spark asks for when it needs them."""
+        ranges = request.ranges()
+        return self._rows(spark, request.sql, request.query, request.session(len(ranges)), ranges)
 
     @property
     def _dialect(self) -> Dialect:
@@ -84,7 +103,7 @@ class Database:
                 yield connection
         except FAILURES as error:
             # Not `from error`: what a driver says may have the password in it.
-            raise failure_of(error, table, self.options, password) from None
+            raise failure_of(error, table, self.options, password, self.section) from None
 
     def _password(self) -> Secret | None:
         return None if self.options.password is None else self.secret(self.options.password)
@@ -125,6 +144,25 @@ class _Request:
                 if found:
                     return "-".join(found)
         return None
+
+    def place(self) -> SourcePlace:
+        """Return where the database is now, as far as it says that, and this user may ask."""
+        clock = self._first(self.dialect.clock)
+        time = int(clock[0]) if clock else None
+        for sql in self.dialect.logs:
+            if found := self._first(sql):
+                log = self.dialect.read_log(found)
+                server = self._first(self.dialect.server)
+                origin = None if log.base is None else str(LogName(log.base, server[0] if server else ""))
+                return SourcePlace(time, log.words, log.sequence, origin)
+        return SourcePlace(time)
+
+    def _first(self, sql: str | None) -> list[str]:
+        """Return the first row of a query as texts, nothing where the database does not answer it to this user."""
+        with suppress(Py4JError):
+            for row in self._rows(sql)[:1] if sql is not None else ():
+                return [text or "" for text in row]
+        return []
 
     def session(self, readers: int) -> str | None:
         """Return what readers say first, so that several see one moment, where the database can do that.
@@ -188,6 +226,17 @@ class _Request:
             return rows
         finally:
             statement.close()
+
+
+def _query_of(table: SourceTable, columns: ComparedColumns, partitions: int | None) -> Query:
+    """Return what is asked for the columns of a table that are compared."""
+    used = tuple(column.source for column in columns.columns)
+    return Query(
+        table=replace(table, columns=used),
+        columns=source_schema(columns).columns,
+        key=columns.of_key[0].source.name,
+        partitions=partitions,
+    )
 
 
 def conditions(key: str, bounds: Sequence[int]) -> Sequence[str]:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakeward.adapters.catalogue.types import written
 from lakeward.adapters.jdbc.cursors import is_time, iso
 from lakeward.core.catalogue import SourceColumn
 from lakeward.core.schema import Column, Type
+from lakeward.core.source_places import binlog_place, postgresql_place
+
+
+class LogPlace(NamedTuple):
+    """A place in a log in words, as a number, and the base name of the log; None where there is none."""
+
+    words: str
+    sequence: int | None = None
+    base: str | None = None
+
+
+def _read_lsn(row: Sequence[str]) -> LogPlace:
+    return LogPlace(row[0], postgresql_place(row[0]))
+
+
+def _read_binlog(row: Sequence[str]) -> LogPlace:
+    file, position = row[:2]
+    return LogPlace(f"{file}:{position}", binlog_place(file, position), file.rstrip("0123456789"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +35,11 @@ class Dialect:
     """How a database is asked.
 
     `session` is what each reader says first. `positions` are queries for the place in the log, of which the first
-    that the user may ask counts. `export` is a query that returns a name for what its transaction sees, which
-    other transactions take over by `adopt`. A value that is read as a text is cast to `text`, unless its type is
-    one of `texts`; where that is empty, the driver turns it into a text.
+    that the user may ask counts. The first row of `logs` is a place above all that is committed, which `read_log`
+    reads, `server` the id of the server whose log it is, `clock` the time in microseconds since 1970. `export` is a
+    query that returns a name for what its transaction sees, which other transactions take over by `adopt`. A value
+    that is read as a text is cast to `text`, unless its type is one of `texts`; where that is empty, the driver
+    turns it into a text.
     """
 
     session: str | None = None
@@ -29,6 +49,10 @@ class Dialect:
     text: str = ""
     texts: frozenset[str] = frozenset()
     times: Mapping[str, str] = field(default_factory=lambda: {"timestamp": "TIMESTAMP '{} +00:00'"})
+    logs: tuple[str, ...] = ()
+    read_log: Callable[[Sequence[str]], LogPlace] = lambda row: LogPlace(row[0])
+    server: str | None = None
+    clock: str | None = None
 
     def value(self, column: SourceColumn, type_: Type, name: str) -> str:
         """Return what selects a column that is read as a type; `name` is its name, quoted."""
@@ -47,8 +71,15 @@ class Dialect:
         return form.format(iso(number))
 
 
+_LSN: Final = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE {} END"
+_BINLOG: Final = ("SHOW MASTER STATUS", "SHOW BINARY LOG STATUS")
+
 POSTGRESQL: Final = Dialect(
-    positions=("SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END",),
+    positions=(_LSN.format("pg_current_wal_lsn()"),),
+    # What is committed may not be written yet, but is inserted.
+    logs=(_LSN.format("pg_current_wal_insert_lsn()"),),
+    read_log=_read_lsn,
+    clock="SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
     export="SELECT pg_export_snapshot()",
     adopt="SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '{}'",
     text="text",
@@ -60,7 +91,11 @@ POSTGRESQL: Final = Dialect(
 MARIADB: Final = Dialect(
     # Spark quotes names of this database as SQL does; a TIMESTAMP is shown in the zone of the session.
     session="SET SESSION time_zone = '+00:00', SESSION sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES')",
-    positions=("SELECT @@gtid_binlog_pos", "SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"),
+    positions=("SELECT @@gtid_binlog_pos", *_BINLOG),
+    logs=_BINLOG,
+    read_log=_read_binlog,
+    server="SELECT @@server_id",
+    clock="SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
     text="CHAR",
     texts=frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json"}),
     times={},

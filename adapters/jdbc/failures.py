@@ -23,18 +23,25 @@ _OF_NETWORK: Final = "java.net."
 
 
 def failure_of(
-    error: BaseException, table: TableName, options: ConnectionOptions, password: Secret | None
+    error: BaseException,
+    table: TableName,
+    options: ConnectionOptions,
+    password: Secret | None,
+    section: str = "source",
 ) -> BaseException:
-    """Return what to say where a driver or Spark failed; the error itself where Java does not answer any more."""
+    """Return what to say where a driver or Spark failed; the error itself where Java does not answer any more.
+
+    `section` is where the settings name the database.
+    """
     java = _origin(error)
     if java is None:
         return error if is_cut_off(error) else _read_error(table, options, str(error), password)
     states = [state for state in map(_state, _chain(java)) if state is not None]
     said = _hide_secrets(root_cause(error)[1], options, password)
     if said.startswith(_NO_DRIVER):
-        return _driver_error(options, said)
+        return _driver_error(options, said, section)
     if any(state.startswith(_LOGIN) for state in states):
-        return _login_error(options, said)
+        return _login_error(options, said, section)
     is_of_network = any(_class(one).startswith(_OF_NETWORK) for one in _chain(java))
     if is_of_network or any(state.startswith(_AWAY) for state in states):
         return _away_error(options, said)
@@ -75,20 +82,20 @@ def _hide_secrets(said: str, options: ConnectionOptions, password: Secret | None
     return first if password is None else password.hidden_in(first)
 
 
-def _driver_error(options: ConnectionOptions, said: str) -> LakewardError:
+def _driver_error(options: ConnectionOptions, said: str, section: str) -> LakewardError:
     return ConfigError(
         f"Java has no driver for {bare_url(options)}",
         found=said,
-        todo="Nothing was applied. Name its jars by `drivers` under [source]; where a platform has started "
+        todo=f"Nothing was applied. Name its jars by `drivers` under [{section}]; where a platform has started "
         "Spark, put them on the class path of its driver.",
     )
 
 
-def _login_error(options: ConnectionOptions, said: str) -> LakewardError:
+def _login_error(options: ConnectionOptions, said: str, section: str) -> LakewardError:
     return SourceError(
         f"the database {bare_url(options)} lets nobody in",
         found=said,
-        todo="Nothing was applied. Correct `user` and `password` under [source].",
+        todo=f"Nothing was applied. Correct `user` and `password` under [{section}].",
     )
 
 

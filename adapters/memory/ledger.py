@@ -52,4 +52,5 @@ class MemoryLedger:
             acked=before.acked if notes.acked is None else notes.acked,
             awaited=notes.awaited if notes.looked else before.awaited,
             failure=notes.failure if notes.has_ended else before.failure,
+            verdict=before.verdict if notes.verdict is None else notes.verdict,
         )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakeward.adapters.memory import reading, versions
+from lakeward.adapters.memory import comparing, reading, versions
 from lakeward.adapters.memory.source import Frame, facts_of
 from lakeward.adapters.memory.versions import Kept
 from lakeward.core.append import append
 from lakeward.core.books import applied_record
 from lakeward.core.cells import remade
+from lakeward.core.compared_columns import ComparedColumns
 from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import CommitConflict, TableError
@@ -50,6 +51,7 @@ from lakeward.core.ports import (
 )
 from lakeward.core.progress import Progress
 from lakeward.core.remaking import Remaking
+from lakeward.core.row_comparison import Comparison
 from lakeward.core.schema import Schema
 from lakeward.core.settle import absorb, settle
 from lakeward.core.showing import shows, without
@@ -332,6 +334,12 @@ class MemoryTable:
     def check_history(self, examples: int) -> Checked:
         """Hold all versions against the rules."""
         return versions.check(self, examples)
+
+    def compare(
+        self, source: Frame, columns: ComparedColumns, among: Collection[str] | None
+    ) -> Comparison:
+        """Compare the rows that stand with those of the source."""
+        return comparing.compare(self, source, columns, among)
 
     # All rows.
 

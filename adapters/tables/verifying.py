@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from lakeward.adapters.spark import verifying
+from lakeward.adapters.spark import comparing, verifying
 from lakeward.adapters.spark.fitting import called_now
+from lakeward.adapters.spark.local_frame import Frame, in_spark
+from lakeward.adapters.spark.resolve import STANDS
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.reading import reading
 from lakeward.adapters.tables.rows import Loaded
+from lakeward.core.compared_columns import ComparedColumns
+from lakeward.core.errors import TableError
+from lakeward.core.history import as_of
 from lakeward.core.history.check import Checked
+from lakeward.core.row_comparison import Comparison
 
 
 class TableVerification:
@@ -28,3 +34,20 @@ class TableVerification:
                 return Checked()
             rows = called_now(loaded.rows(), dimension.new_names)
             return verifying.check(rows, dimension, examples)
+
+    def compare(
+        self, source: Frame, columns: ComparedColumns, among: Collection[str] | None
+    ) -> Comparison:
+        """Compare the rows that stand with those of the source, which are read first."""
+        dimension = self.kept.dimension
+        there = comparing.digest_source(in_spark(source), columns)
+        with reading(str(dimension.name)):
+            loaded = self.load()
+            if loaded is None:
+                raise TableError(f"{dimension.name} is gone", todo="Nothing was changed.")
+            rows = called_now(loaded.rows(), dimension.new_names)
+            if dimension.history is not None:
+                rows = rows.where(as_of.is_current(dimension.history))
+            elif dimension.is_soft:
+                rows = rows.where(STANDS)
+            return comparing.compare(there, comparing.digest_table(rows, columns), columns, among)

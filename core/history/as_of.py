@@ -67,6 +67,19 @@ def valid_at(history: History, at: int, known: int | None = None, dialect: Diale
     return " AND ".join(parts)
 
 
+def is_current(history: History, dialect: Dialect = SPARK) -> str:
+    """Return the condition that a row of a history shows what is valid now, as far as is believed."""
+    form = history.shown
+    ends = dialect.name(form.valid_to)
+    if form.is_current is not None:
+        condition = dialect.name(form.is_current)
+    elif form.open_end is None:
+        condition = f"{ends} IS NULL"
+    else:
+        condition = f"{ends} = {dialect.literal(form.open_end, form.type)}"
+    return f"{condition} AND {dialect.name(form.known_to)} IS NULL" if history.known else condition
+
+
 def check(table: object, history: History, at: int, known: int | None) -> None:
     """Raise ConfigError where no row tells of an instant, or a history does not say what was known when."""
     form = history.shown

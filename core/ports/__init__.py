@@ -4,7 +4,7 @@ from lakeward.core.ports.beside import Ack, Companion, Recalled, Word
 from lakeward.core.ports.frames import Batch
 from lakeward.core.ports.lakes import Opened, Target
 from lakeward.core.ports.quarantine import Cells, Entry, Mended, Quarantine, Written
-from lakeward.core.ports.reading import Reading, Sample, Selection, Verification
+from lakeward.core.ports.reading import Reading, Sample, Selection, SourceDatabase, SourceSnapshot, Verification
 from lakeward.core.ports.running import Lease, Ledger, Notice, Queue, Secrets, Term
 from lakeward.core.ports.sources import (
     Backlog,
@@ -66,6 +66,8 @@ __all__ = [
     "Selection",
     "Source",
     "SourceCatalogue",
+    "SourceDatabase",
+    "SourceSnapshot",
     "Standing",
     "Statistics",
     "Store",

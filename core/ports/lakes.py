@@ -37,7 +37,7 @@ class Opened(Generic[F]):
     maintenance: Maintenance | None = None
     adoption: Adoption | None = None
     layout: Layout | None = None
-    verification: Verification | None = None
+    verification: Verification[F] | None = None
     reading: Reading | None = None
     loads: DirectLoads[F] | None = None
     parts: Sequence[str] = ()

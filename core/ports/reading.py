@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol
 
+from lakeward.core.catalogue import SourceTable
+from lakeward.core.compared_columns import ComparedColumns
+from lakeward.core.dimension import TableName
 from lakeward.core.events import Cell
 from lakeward.core.history.check import Checked
+from lakeward.core.ports.frames import F, F_contra
+from lakeward.core.row_comparison import Comparison
+from lakeward.core.source_places import SourcePlace
 
 
-class Verification(Protocol):
+class Verification(Protocol[F_contra]):
     """What looks at a table whole, as anybody may have written to it, and changes nothing."""
 
     def check_history(self, examples: int) -> Checked:
@@ -18,6 +25,50 @@ class Verification(Protocol):
 
         The options of the history are those that its versions were made with. Raises TableError where the table
         cannot be read.
+        """
+        ...
+
+    def compare(
+        self, source: F_contra, columns: ComparedColumns, among: Collection[str] | None
+    ) -> Comparison:
+        """Compare the rows that stand with those of a snapshot of the source, as `core.row_comparison` says.
+
+        The frame has the compared columns by the names of the source. It is read first, once, and then the table as
+        it is now. With `among` keys of these texts alone count in the ranges that differ. Raises TableError where
+        the table cannot be read, and what reading the frame raises.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSnapshot(Generic[F]):
+    """The rows of a table of the source at one moment, which are read when the frame is.
+
+    `begins` is where the database was before the first row was read: no change below it is missing. `place` asks
+    where it is now: once the rows are read, they have no change behind that.
+    """
+
+    rows: F
+    begins: SourcePlace
+    place: Callable[[], SourcePlace]
+
+
+class SourceDatabase(Protocol[F]):
+    """The database of a source, of which the rows of a table can be asked while it goes on; nothing is locked."""
+
+    def describe(self, table: TableName) -> SourceTable | None:
+        """Return what the database says of a table, None where it has none of that name.
+
+        Raises StoreUnreachable where it does not answer, and SourceError where it lets nobody in.
+        """
+        ...
+
+    def snapshot(
+        self, table: SourceTable, columns: ComparedColumns
+    ) -> AbstractContextManager[SourceSnapshot[F]]:
+        """Return a snapshot of these columns, by the names of the source, while the context lasts.
+
+        Raises as `describe` does, and SourceError where the rows cannot be read.
         """
         ...
 

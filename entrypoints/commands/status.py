@@ -18,6 +18,7 @@ from lakeward.core.loads import Awaited
 from lakeward.core.other_tables import words_of
 from lakeward.core.ports import Backlog, Ledger, Standing
 from lakeward.core.progress import Progress
+from lakeward.core.source_verification import SourceVerdict
 from lakeward.entrypoints import documents, joined_view, troubles, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -32,6 +33,7 @@ from lakeward.entrypoints.findings import look
 from lakeward.entrypoints.joining import chosen
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.settings import Configured
+from lakeward.entrypoints.source_verdicts import status_words, verdict_document
 
 HELP = """Show how far each table is: position, lag, rows, held keys, last commit.
 
@@ -52,7 +54,7 @@ class _Found:
     """What stands of one table, by its last commit, and by the last run's ledger.
 
     It `has_failed` where the last run ended with an error, or with an alarm that stopped it. So many messages are
-    `waiting` at its source (None: nobody can tell).
+    `waiting` at its source (None: nobody can tell). `verdict` is that of the last comparison with its source.
     """
 
     name: TableName
@@ -62,6 +64,7 @@ class _Found:
     failure: Failure | None
     has_failed: bool
     waiting: int | None = None
+    verdict: SourceVerdict | None = None
 
     @property
     def has_held(self) -> bool:
@@ -165,7 +168,8 @@ def _read(
         raised = _alarms_of(str(name), standing.progress, now, account.acked)
         every, has_failed = (*account.alarms, *raised), account.failure is not None or bool(account.alarms)
         waiting = backlog.waiting(configured.read[name], str(name))
-        found.append(_Found(name, standing, every, account.awaited, account.failure, has_failed, waiting))
+        known = (account.awaited, account.failure, has_failed, waiting, account.verdict)
+        found.append(_Found(name, standing, every, *known))
     return found, failed
 
 
@@ -245,7 +249,7 @@ def _show(found: Iterable[_Found], kind: str, *, has_backlog: bool) -> None:
             f"{progress.held:,}",
             f"{progress.batch:,}",
             f"{view.ago(standing.committed)} ago" if standing.committed else "–",
-            " · ".join(word for word in (inexact, failed) if word),
+            " · ".join(word for word in (inexact, failed, status_words(one.verdict)) if word),
         )
     view.console().print(table)
 
@@ -275,6 +279,7 @@ def _document(found: _Found) -> dict[str, Any]:
         "alarms": [documents.alarm(alarm) for alarm in found.alarms],
         "awaited": documents.awaited(found.awaited),
         "last_error": documents.failure(found.failure),
+        "against_source": None if found.verdict is None else verdict_document(found.verdict),
     }
 
 

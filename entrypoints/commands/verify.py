@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Collection, Mapping, Sequence
+from time import sleep
+from typing import Annotated, Any, Literal
 
 import typer
 
+from lakeward.core.against_source import SourceAccess, verify_against_source
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.history.check import Broken, Checked, Finding
 from lakeward.core.history.refusing import no_versions
 from lakeward.core.numerals import format_count
+from lakeward.core.source_verification import Outcome, SourceVerification, WaitPolicy
 from lakeward.core.verifying import check_history
-from lakeward.entrypoints import documents, view
+from lakeward.entrypoints import documents, source_verdicts, view
+from lakeward.entrypoints.catalogue import asked_name, spelling
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
     AsJson,
@@ -28,17 +32,35 @@ from lakeward.entrypoints.entries import parts_of, words_of
 from lakeward.entrypoints.joining import job_of
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.settings import Configured
+from lakeward.entrypoints.upkeep import DURATION, micros
 
-HELP = """Look at tables whole, as they are now, whoever has written to them; nothing is changed.
+HELP = """Look at tables whole, as they are now, whoever has written to them; no table is changed.
 
 --history holds all versions of each key against the rules of a history: at most one is current, none overlap, none
 is empty, no two that meet are equal. Each batch is checked by them before its commit, but of the keys that it
 touches alone. Without the name of a table it is all that keep a history.
 
-Example: [bold]lakeward verify shop.customer --history[/]
+--against source compares the rows with those of the database of the source, which goes on meanwhile: counts and
+hashes by range of the key, and the keys of ranges that differ. A key counts as different once two comparisons found
+the same, and its change cannot be on its way any more: docs/verify.md.
+
+Example: [bold]lakeward verify shop.customer --against source --wait 10m[/]
 """
 
 History = Annotated[bool, typer.Option("--history", help="Hold the versions of histories against their rules.")]
+Against = Annotated[
+    Literal["source"] | None, typer.Option("--against", help="Compare tables with the database of their source.")
+]
+Keys = Annotated[bool, typer.Option("--keys", help="Name all keys that differ, not the first of each kind.")]
+Wait = Annotated[
+    str | None,
+    typer.Option(
+        "--wait",
+        metavar="DURATION",
+        help="How long a change may take from the source into the table, as 10m: where keys differ, compare again "
+        "once the table has passed the first comparison, or so much later.",
+    ),
+]
 
 _Result = tuple[TableName, str, Checked | LakewardError]
 
@@ -46,15 +68,25 @@ _Result = tuple[TableName, str, Checked | LakewardError]
 def verify(
     tables: Tables = None,
     history: History = False,
+    against: Against = None,
+    keys: Keys = False,
+    wait: Wait = None,
     config: Config = DEFAULT_FILE,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
     """Look at each table; one that cannot be read hides no other."""
-    if not history:
-        raise typer.BadParameter("say what of them is to be verified: --history")
+    if history is (against is not None):
+        raise typer.BadParameter("say what of them is to be verified: either --history or --against source")
+    if against is None and (keys or wait is not None):
+        raise typer.BadParameter("--keys and --wait go with --against source")
+    if wait is not None and not DURATION.fullmatch(wait):
+        raise typer.BadParameter('--wait must be a duration such as "10m" or "2h"')
     start_logging("off", debug=debug)
     configured = open_settings(config)
+    if against is not None:
+        patience = None if wait is None else micros(wait)
+        return _verify_source(configured, tables or (), patience, with_keys=keys, as_json=as_json)
     with container_of(configured) as container:
         found = [_verified(container, configured, name) for name in _chosen(configured, tables or ())]
     failed = [documents.error(one) for *_, one in found if isinstance(one, LakewardError)]
@@ -66,6 +98,53 @@ def verify(
         return code
     _show(found)
     return code
+
+
+def _verify_source(
+    configured: Configured, wanted: Sequence[str], patience: int | None, *, with_keys: bool, as_json: bool
+) -> int:
+    """Compare each table with its source, in its turn."""
+    found: list[tuple[TableName, SourceVerification | LakewardError]] = []
+    with container_of(configured) as container:
+        container.database()
+        for name in configured.choose(wanted):
+            try:
+                found.append((name, _compared(container, configured, name, patience)))
+            except LakewardError as error:
+                found.append((name, error))
+    compared = [(name, one) for name, one in found if isinstance(one, SourceVerification)]
+    failed = [(name, one) for name, one in found if isinstance(one, LakewardError)]
+    code = _source_code({one.verdict.outcome for _, one in compared}, [one for _, one in failed])
+    if as_json:
+        listed = [source_verdicts.document(name, one) for name, one in compared]
+        listed += [{"table": str(name), "error": documents.error(one)} for name, one in failed]
+        documents.emit("verify", {"tables": listed, "exit_code": code})
+        return code
+    source_verdicts.show(compared, with_keys=with_keys)
+    for _, lost in failed:
+        view.print_error(lost)
+    return code
+
+
+def _source_code(outcomes: Collection[Outcome], errors: Sequence[LakewardError]) -> int:
+    """Return 3 where a table is different, else what an error calls for, else 75 where one is not decided."""
+    if Outcome.DIFFERENT in outcomes:
+        return 3
+    if errors:
+        return documents.failure_code(map(documents.error, errors))
+    return 75 if Outcome.UNDECIDED in outcomes else 0
+
+
+def _compared(container: Any, configured: Configured, name: TableName, patience: int | None) -> SourceVerification:
+    settings = configured.settings.catalogue
+    access = SourceAccess(
+        database=container.database(),
+        table=asked_name(configured, name),
+        rules=configured.rules(name),
+        spelled=str if settings is None else spelling(settings),
+    )
+    waiting = WaitPolicy(patience=patience, now=container.runtime().now, sleep=sleep)
+    return verify_against_source(job_of(container, name), access, container.ledger(), waiting)
 
 
 def _chosen(configured: Configured, wanted: Sequence[str]) -> Sequence[TableName]:

@@ -12,6 +12,9 @@ from lakeward.core.events import Position
 from lakeward.core.failures import Failure
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.ports import Ledger
+from lakeward.core.row_comparison import Difference, Summary
+from lakeward.core.source_places import SourcePlace
+from lakeward.core.source_verification import KnownDifference, Outcome, Proof, SourceVerdict
 from lakeward.plugins.testing.contract import port_contract
 
 Open: TypeAlias = Callable[[], Ledger]
@@ -22,6 +25,20 @@ Law: TypeAlias = Callable[[Open], None]
 TABLE: Final = "shop.orders"
 OTHER: Final = "shop.lines"
 _FAILURE: Final = Failure("TableError", "what", None, "todo", retryable=False, at=9)
+
+_PLACE: Final = SourcePlace(6, "0/1F", 31 * 10**19)
+_DIFFERENCE: Final = Difference('["é"]', Summary(1, -(2**70)), Summary(), 2**65)
+_KNOWN: Final = KnownDifference(_DIFFERENCE, 7, _PLACE, Proof.PASSED)
+_VERDICT: Final = SourceVerdict(
+    at=8,
+    outcome=Outcome.DIFFERENT,
+    source_rows=2,
+    table_rows=1,
+    differing=1,
+    differences=(_KNOWN, replace(_KNOWN, proof=None)),
+    through=SourcePlace(origin="mysql-bin. 1"),
+    through_at=3,
+)
 
 
 def ledger_contract(make: Callable[..., Open]) -> type:
@@ -97,19 +114,23 @@ def what_is_not_said_stays(open_: Open) -> None:
     known = Account(checked={"f1": 5, "f2": 1}, listed=5, batch=2, alarms=(alarm,), acked=acked)
     assert open_().account(TABLE) == known
     open_().write(TABLE, Notes(has_ended=True, failure=_FAILURE))
+    open_().write(TABLE, Notes(batch=2, verdict=_VERDICT))
     open_().write(TABLE, Notes(batch=2))
-    assert open_().account(TABLE) == replace(known, failure=_FAILURE)
-    open_().write(TABLE, Notes(alarms=(), acked={}, has_ended=True))
-    assert open_().account(TABLE) == Account(checked=known.checked, listed=5, batch=2)
+    assert open_().account(TABLE) == replace(known, failure=_FAILURE, verdict=_VERDICT)
+    later = replace(_VERDICT, at=10, outcome=Outcome.EQUAL, differing=0, differences=())
+    open_().write(TABLE, Notes(alarms=(), acked={}, has_ended=True, verdict=later))
+    assert open_().account(TABLE) == Account(checked=known.checked, listed=5, batch=2, verdict=later)
 
 
 def anew_forgets_a_table_and_no_other(open_: Open) -> None:
     """A ledger that was lost is made from what tables remember."""
     for table in (TABLE, OTHER):
-        open_().write(table, Notes(records=[_record(1)], listed=5, batch=2, has_ended=True, failure=_FAILURE))
+        notes = Notes(records=[_record(1)], listed=5, batch=2, has_ended=True, failure=_FAILURE, verdict=_VERDICT)
+        open_().write(table, notes)
     open_().write(TABLE, Notes(anew=True, records=[_record(2)], batch=1))
     assert _states(open_()) == {"f2": ObjectState.SEEN}
-    assert (open_().account(TABLE).listed, open_().account(TABLE).failure) == (None, None)
+    account = open_().account(TABLE)
+    assert (account.listed, account.failure, account.verdict) == (None, None, None)
     assert open_().account(OTHER).batch == 2
 
 

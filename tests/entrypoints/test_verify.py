@@ -65,7 +65,7 @@ def test_nothing_applied_yet_is_right(lakeward: Command, kept_lake: MemoryTarget
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "say what of them is to be verified: --history"),
+        ([], 2, "say what of them is to be verified: either --history"),
         (["shop.orders", "--history"], 1, "shop.orders is a mirror: it has no versions to verify"),
         (["--history"], 1, "lakeward.toml: no table keeps a history"),
     ],

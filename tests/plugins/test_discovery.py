@@ -48,6 +48,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["env", "file"],
         ["dms"],
         ["kafka"],
+        ["jdbc"],
     ]
     assert {shelf.origin(name) for shelf in registry for name in shelf} == set(BUILTIN)
 

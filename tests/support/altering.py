@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,9 +28,9 @@ def opened(project: Project, namespace: str, table: str) -> Iterator[Table]:
 
 
 def alter(
-    project: Project, spark: SparkSession, change: Callable[[Sequence[Row]], None], name: str = "shop.item"
+    project: Project, spark: SparkSession, change: Callable[[list[Row]], None], name: str = "shop.item"
 ) -> list[Row]:
-    """Change the versions of a table of Iceberg or Delta, given in order; return the rows as they were."""
+    """Change the rows, or versions, of a table of Iceberg or Delta, given in order; return them as they were."""
     namespace, table = name.split(".")
     if project.kind == "iceberg":
         with opened(project, namespace, table) as found:
@@ -43,8 +43,9 @@ def alter(
     return before
 
 
-def _altered(found: pa.Table, change: Callable[[Sequence[Row]], None]) -> tuple[pa.Table, list[Row]]:
-    rows = sorted(found.to_pylist(), key=lambda row: (row["id"], row["valid_from"]))
+def _altered(found: pa.Table, change: Callable[[list[Row]], None]) -> tuple[pa.Table, list[Row]]:
+    order = [name for name in ("id", "valid_from") if name in found.column_names]
+    rows = sorted(found.to_pylist(), key=lambda row: [row[name] for name in order])
     before = [dict(row) for row in rows]
     change(rows)
     return pa.Table.from_pylist(rows, found.schema), before

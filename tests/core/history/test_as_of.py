@@ -13,7 +13,7 @@ import sqlglot
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Position
-from lakeward.core.history.as_of import DIALECTS, check, valid_at
+from lakeward.core.history.as_of import DIALECTS, check, is_current, valid_at
 from lakeward.core.history.beliefs import Belief, as_known, revised
 from lakeward.core.history.options import ByColumn, History, Shown
 from lakeward.core.history.showing import rows
@@ -98,6 +98,8 @@ def test_a_row_is_valid_from_its_beginning_up_to_its_end_whatever_shows_them(for
     for at in sorted({number * unit + more for number, more in product(range(-1, 9), beside)}):
         expected = sorted((key, one.cells["a"]) for key, told in scaled.items() for one in told if one.covers(at))
         assert by_duckdb(table, valid_at(history, at, dialect=DIALECTS["duckdb"])) == expected, at
+    current = sorted((k, one.cells["a"]) for k, told in scaled.items() for one in told if one.valid_to is None)
+    assert by_duckdb(table, is_current(history, DIALECTS["duckdb"])) == current
 
 
 def test_what_is_believed_no_more_is_asked_for_by_the_batch_after_which_it_was() -> None:
@@ -114,6 +116,7 @@ def test_what_is_believed_no_more_is_asked_for_by_the_batch_after_which_it_was()
         dated = arrow(dimension, [dict(belief.row(history, names)) for belief in stood])
         plain = valid_at(replace(history, known=False), at, dialect=DIALECTS["duckdb"])
         assert by_duckdb(table, valid_at(history, at, known, DIALECTS["duckdb"])) == by_duckdb(dated, plain)
+    assert by_duckdb(table, is_current(history, DIALECTS["duckdb"])) == [(1, 5)]
 
 
 @pytest.mark.parametrize(("name", "form"), [*product(DIALECTS, SHAPES.values())])
