@@ -65,9 +65,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class RangeSummary:
-    """A range of the key, the first key that a side has in it, and what each side has there."""
+    """A range of the key that has rows: what each side has in it."""
 
-    first: str
     source: Summary
     table: Summary
 
@@ -144,7 +143,7 @@ def compare_rows(
     sides = [*source], [*table]
     bounds = choose_bounds((row.key for side in sides for row in side), ranges)
     texts = {row.key: row.text for side in sides for row in side}
-    found = [[Summary(), Summary()] for _ in range(len(bounds) + 1)]
+    found: dict[int, list[Summary]] = defaultdict(lambda: [Summary(), Summary()])
     keys: dict[Any, list[Summary]] = defaultdict(lambda: [Summary(), Summary()])
     stamps = Counter[Any]()
     for place, side in enumerate(sides):
@@ -153,10 +152,7 @@ def compare_rows(
             of_range[place] = of_range[place].plus(row.hash)
             keys[row.key][place] = keys[row.key][place].plus(row.hash)
             stamps[row.key] += row.stamp
-    firsts = {bisect_right(bounds, key): texts[key] for key in sorted(keys, reverse=True)}
-    summaries = {
-        number: RangeSummary(firsts[number], *pair) for number, pair in enumerate(found) if number in firsts
-    }
+    summaries = {number: RangeSummary(*pair) for number, pair in sorted(found.items())}
     differences = [
         Difference(texts[key], keys[key][0], keys[key][1], stamps[key])
         for key in sorted(keys)

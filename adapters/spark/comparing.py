@@ -68,10 +68,11 @@ def compare(
 ) -> Comparison:
     """Compare what was read of both: ranges of the key first, then the keys of those that differ, one by one."""
     both = source.selectExpr(f"true AS {_SIDE}", "*").unionAll(table.selectExpr(f"false AS {_SIDE}", "*"))
+    passed = [f"CASE WHEN get({_BOUNDS}, {place}) <= {_KEY} THEN 1 ELSE 0 END" for place in range(RANGES - 1)]
     placed = both.crossJoin(F.broadcast(_bounds(both))).selectExpr(
-        _SIDE, _KEY, _HASH, _STAMP, f"size(filter({_BOUNDS}, b -> b <= {_KEY})) AS {_RANGE}"
+        _SIDE, _KEY, _HASH, _STAMP, f"{' + '.join(passed)} AS {_RANGE}"
     )
-    ranges = _summarize(placed, columns)
+    ranges = _summarize(placed)
     differing = [str(number) for number, one in ranges.items() if not one.is_equal]
     if not differing:
         return Comparison(ranges=[*ranges.values()])
@@ -83,12 +84,11 @@ def compare(
 
 
 def _bounds(both: DataFrame) -> DataFrame:
-    """Return one row: the keys at which ranges begin that have about as many keys each, behind the first range."""
+    """Return one row: the keys, of a sample, at which ranges with about as many keys begin, behind the first."""
     share = min(1.0, _SAMPLE / max(both.count(), 1))
-    sample = both.sample(share, 0).select(_KEY).distinct()
-    parts = sample.selectExpr(_KEY, f"ntile({RANGES}) OVER (ORDER BY {_KEY}) AS tile")
-    firsts = parts.where("tile > 1").groupBy("tile").agg(F.expr(f"min({_KEY}) AS first"))
-    return firsts.agg(F.expr(f"array_sort(collect_list(first)) AS {_BOUNDS}"))
+    sample = both.sample(share, 0).agg(F.expr(f"array_sort(collect_set({_KEY})) AS keys"))
+    at = ", ".join(f"get(keys, CAST(size(keys) * {place} / {RANGES} AS int))" for place in range(1, RANGES))
+    return sample.selectExpr(f"array({at}) AS {_BOUNDS}").localCheckpoint()
 
 
 def _key_text(key: str, columns: ComparedColumns) -> str:
@@ -107,15 +107,15 @@ def _sum(value: str) -> str:
     return f"sum(CAST({value} AS decimal(20,0)))"
 
 
-def _summarize(placed: DataFrame, columns: ComparedColumns) -> dict[int, RangeSummary]:
+def _summarize(placed: DataFrame) -> dict[int, RangeSummary]:
     """Return what each side has in each range that has rows, by its number."""
     sums = [F.expr(sql) for side in (_SIDE, f"NOT {_SIDE}") for sql in _sums(side)]
-    found = placed.groupBy(_RANGE).agg(F.expr(f"min({_KEY}) AS first"), *sums).orderBy(_RANGE)
     return {
-        number: RangeSummary(first, Summary(there, int(there_hash)), Summary(here, int(here_hash)))
-        for number, there, there_hash, here, here_hash, first in found.select(
-            _RANGE, *found.columns[2:], F.expr(_key_text("first", columns))
-        ).collect()
+        number: RangeSummary(Summary(there, int(there_hash)), Summary(here, int(here_hash)))
+        for number, there, there_hash, here, here_hash in placed.groupBy(_RANGE)
+        .agg(*sums)
+        .orderBy(_RANGE)
+        .collect()
     }
 
 
