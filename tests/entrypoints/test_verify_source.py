@@ -22,6 +22,8 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import StoreUnreachable, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
 from lakeward.core.fold import Row
+from lakeward.core.ledger import Notes
+from lakeward.core.log_restart import LOG_ALARM
 from lakeward.core.ports import SourceSnapshot
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Type
@@ -30,6 +32,7 @@ from lakeward.entrypoints import container
 from lakeward.entrypoints.commands import verify
 from lakeward.entrypoints.patterns import table_name
 from lakeward.entrypoints.settings import load
+from lakeward.plugins import Runtime
 
 SETTINGS = """
 [catalogue]
@@ -169,6 +172,25 @@ def test_what_differs_is_open_until_the_table_has_passed_the_place(
     assert (found["compared"], [*found["not_compared"]]) == (["id", "name"], ["made", "secret"])
     assert "1 key: the values differ, and the table has applied later changes since" in lakeward(*VERIFY).out
     assert "3 keys differed from its source" in lakeward("status").out
+
+
+def test_places_of_a_log_that_started_over_are_not_compared(
+    lakeward: Command, lake: MemoryTable, database: Database
+) -> None:
+    spoil(lake)
+    ledger: Any = memory.build_ledger({}, Runtime(lambda: None))
+    ledger.write("shop.item", Notes(acked={LOG_ALARM: frozenset({"1.json 1 1 7"})}))
+    pass_place(lake, 9)
+    assert [lakeward(*VERIFY).code for _ in range(2)] == [75, 75], "the places of the table are lifted"
+
+
+def test_a_format_that_does_not_look_at_tables_whole_says_so(
+    lakeward: Command, lake: MemoryTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opens = MemoryTarget.open
+    monkeypatch.setattr(MemoryTarget, "open", lambda *given: replace(opens(*given), verification=None))
+    ended = lakeward(*VERIFY)
+    assert (ended.code, "cannot be compared with its source" in ended.err) == (4, True)
 
 
 def test_it_waits_as_long_as_it_may_for_a_table_whose_place_nothing_tells(
