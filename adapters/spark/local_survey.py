@@ -155,12 +155,12 @@ def log_steps(frame: LocalFrame, found: Sequence[Group], reached: LogReached) ->
     if not before:
         return {}
     rows = _of_objects(frame.rows, before)
-    rows = rows.filter(rows.column(names.REASON).is_null())
-    beside = [_cells(rows, name) for name in (names.OPERATION, names.TIME, LOG)]
+    beside = [_cells(rows, name) for name in (names.REASON, names.OPERATION, names.TIME, LOG)]
     flags = [_cells(rows, name) for name in (AHEAD, NO_PLACE, INITIAL)]
     changes: dict[int, list[LogChange]] = defaultdict(list)
-    for place, operation, time, log, *flagged in zip(_places(rows), *beside, *flags, strict=True):
-        if operation is not None and place.sequence not in (LOAD_SEQUENCE, READ_SEQUENCE):
+    for place, reason, operation, time, log, *flagged in zip(_places(rows), *beside, *flags, strict=True):
+        is_change = operation is not None if reason is None else place.sequence != NO_SEQUENCE
+        if is_change and place.sequence not in (LOAD_SEQUENCE, READ_SEQUENCE):
             is_ahead, no_place, is_initial = flagged
             change = LogChange(
                 place.row,

@@ -19,6 +19,7 @@ from lakeward.adapters.spark.events import (
     NO_PLACE,
     READ,
     ROWS_BEFORE,
+    SKIPPED,
     Group,
     by_object,
     greatest_time,
@@ -34,15 +35,22 @@ def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
     """Return the changes of one object by the log that they are of, and its rows of snapshots likewise.
 
     Changes that tell no place are apart from those that do; what tells neither operation nor place may be a change.
+    Rows that cannot be applied are changes where all that are alike tell a place: a log may begin with one.
     """
     found: dict[tuple[LogName, bool, bool, bool], list[Group]] = defaultdict(list)
     for group in groups:
-        if group.reason is None and group.operation is not None and group.least[0] != LOAD_SEQUENCE:
+        if _is_of_log(group):
             has_places = NO_PLACE not in group.flags and group.greatest[0] not in UNORDERED
             is_read = group.operation == Operation.READ.value and group.greatest[0] != NO_SEQUENCE
             is_initial = INITIAL in group.flags
             found[LogName.of(group.log), is_read, has_places, is_initial].append(group)
     return tuple(_log_span(*kind, alike) for kind, alike in found.items())
+
+
+def _is_of_log(group: Group) -> bool:
+    if group.reason is not None:
+        return group.reason != SKIPPED and group.least[0] not in UNORDERED
+    return group.operation is not None and group.least[0] != LOAD_SEQUENCE
 
 
 def _log_span(log: LogName, of_reads: bool, has_places: bool, is_initial: bool, groups: Sequence[Group]) -> LogSpan:
@@ -71,8 +79,8 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
     flags = (AHEAD, NO_PLACE, INITIAL)
     columns = {name: f"coalesce({name}, false)" if name in frame.columns else "false" for name in flags}
     log = LOG if LOG in frame.columns else "CAST(NULL AS string)"
-    is_event = f"{IS_EVENT} AND {names.OPERATION} IS NOT NULL"
-    changes = frame.where(f"{is_event} AND {names.SEQUENCE} NOT IN ({LOAD}, {READ})").selectExpr(
+    is_change = f"CASE WHEN {IS_EVENT} THEN {names.OPERATION} IS NOT NULL ELSE {has_order()} END"
+    changes = frame.where(f"{is_change} AND {names.SEQUENCE} NOT IN ({LOAD}, {READ})").selectExpr(
         f"{names.OBJECT} AS object",
         f"{names.ROW} AS row",
         f"{names.SEQUENCE} AS place",
@@ -80,7 +88,7 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
         f"{log} AS log",
         f"coalesce(startswith({log}, '{OVERLAP}'), false) AS overlaps",
         f"NOT {columns[NO_PLACE]} AND {has_order()} AS has_place",
-        f"{names.OPERATION} = '{Operation.READ.value}' AND {names.SEQUENCE} != {NO_SEQUENCE} AS is_read",
+        f"{names.OPERATION} <=> '{Operation.READ.value}' AND {names.SEQUENCE} != {NO_SEQUENCE} AS is_read",
         f"{columns[INITIAL]} AS is_initial",
     )
     types = {"object": "bigint", "lowest": "decimal(38,0)", "highest": "decimal(38,0)"}

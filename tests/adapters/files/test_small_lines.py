@@ -321,3 +321,21 @@ def test_what_tells_neither_operation_nor_place_may_be_a_change(
     assert [(span.has_places, span.of_reads) for span in spans] == [(True, False), (False, not is_change)]
     restart = find_restart([item.in_log for item in batch.facts.objects], LogReached(), [])
     assert (restart is not None) is is_change
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_log_may_begin_with_a_row_that_cannot_be_applied(tmp_path: Path, is_alone: bool) -> None:
+    """Else it would keep its place in the old log, and be stale once it is mended."""
+
+    def line(key: object, lsn: int) -> str:
+        time = 1_767_225_600_000 + (100 - lsn // 100) * 60_000
+        source = {"schema": "shop", "table": "item", "lsn": lsn, "ts_ms": time}
+        return json.dumps({"op": "u", "before": None, "after": {"id": key, "note": key}, "source": source})
+
+    new = [line("bad", 10), *([] if is_alone else [line(2, 12)])]
+    known = [line(1, 9_000), line(2, 9_100)]
+    files = ["\n".join(lines) for lines in (known, new)]
+    batch = batch_of(tmp_path, {"format": "debezium"}, {"id": "int", "note": "int"}, *files)
+    restart = find_restart([item.in_log for item in batch.facts.objects], LogReached(), [])
+    assert restart is not None
+    assert (restart.object, restart.restart.row) == ("1.json", 1)
