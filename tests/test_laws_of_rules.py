@@ -74,7 +74,7 @@ def expected(rows: Rows) -> Rows:
 
 
 SEEDS = st.integers(0, 2**32)
-thorough = settings(max_examples=150, deadline=None)
+thorough = settings(max_examples=75, deadline=None)
 
 
 @thorough

@@ -57,6 +57,7 @@ IN_THE_GATE = {"copy-on-write, partitioned by a value"}
 """The layout that other laws do not have; those of reloads and histories draw one of all."""
 
 LARGE = {"of kinds"}
+TOO_LATE = {"what_comes_too_late_is_told_apart"}
 EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
 ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
@@ -137,11 +138,14 @@ TestLap = pytest.mark.lap(table_contract(lambda make_lake: bench(make_lake(), ma
 TestBySpark = pytest.mark.lap(
     table_contract(
         lambda make_lake, by_spark: bench(make_lake(), make_lake),
-        laws=BY_SPARK - EVERY_LAYOUT,
+        laws=BY_SPARK - EVERY_LAYOUT - TOO_LATE,
         cases=CASES_BY_SPARK,
     )
 )
 """Deliveries of many histories are those of the law of held rows, which are among them."""
+TestMoreBySpark = pytest.mark.long(
+    table_contract(lambda make_lake, by_spark: bench(make_lake(), make_lake), laws=TOO_LATE)
+)
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
     laws=others(

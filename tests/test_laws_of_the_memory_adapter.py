@@ -22,10 +22,10 @@ from lakeward.plugins.testing.laws import with_a_time_in_the_future
 from lakeward.plugins.testing.scripts import NAME, pack_late
 
 TestMemory = table_contract(
-    lambda: Bench(lake=MemoryLake(), examples=tries(150, 400), foreign=lambda _dimension: None)
+    lambda: Bench(lake=MemoryLake(), examples=tries(75, 400), foreign=lambda _dimension: None)
 )
 CONTESTED = [law.name for law in LAWS if FOREIGN in law.needs or law in races.LAWS]
-TestContested = table_contract(lambda: contested.bench(examples=50), laws=CONTESTED)
+TestContested = table_contract(lambda: contested.bench(examples=25), laws=CONTESTED)
 
 
 FOUND = {
@@ -50,7 +50,7 @@ def _bench() -> Bench:
     return Bench(lake=MemoryLake())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**32), lateness=st.sampled_from([Within(3), Unbounded()]))
 def test_the_memory_has_the_mark_of_the_table(seed: int, lateness: Lateness) -> None:
     lake = MemoryLake()

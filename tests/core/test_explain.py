@@ -27,7 +27,7 @@ from lakeward.core.progress import Progress
 from lakeward.plugins.testing.histories import SCHEMA, Features, Feed, batches, delivery_order, feed, with_repeats
 
 RANDOMS = st.randoms(use_true_random=False)
-thorough = settings(max_examples=tries(80, 200), deadline=None)
+thorough = settings(max_examples=tries(40, 200), deadline=None)
 HISTORY = History()
 
 

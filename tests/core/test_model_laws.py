@@ -26,7 +26,7 @@ from tries import tries
 from lakeward.core.dimension import Lateness, Unbounded, Within
 
 RANDOMS = st.randoms(use_true_random=False)
-thorough = settings(max_examples=tries(150, 400), deadline=None)
+thorough = settings(max_examples=tries(75, 400), deadline=None)
 
 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)

@@ -319,7 +319,7 @@ def by_spark(spark: SparkSession, drawn: Mapping[int, Endpoint]) -> list[Row]:
         return together.orderBy("draw", names.ARRIVAL).collect()
 
 
-FEEDS = [(range(tries(5, 10)), SMALL), (range(10, tries(30, 50)), SMALL | INTERPRETED)]
+FEEDS = [(range(tries(5, 10)), SMALL), (range(10, tries(20, 50)), SMALL | INTERPRETED)]
 
 
 @pytest.mark.spark

@@ -119,7 +119,7 @@ def truth(written: SharedFeed) -> dict[TableName, State]:
     }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32))
 def test_each_table_is_its_database_whatever_the_batches_crashes_and_failures_of_others(seed: int) -> None:
     random = Random(seed)
@@ -220,7 +220,7 @@ def _text(cell: object) -> str:
     return f"{cell:%Y-%m-%d %H:%M:%S.%f}" if isinstance(cell, datetime) else str(cell)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32))
 def test_rows_are_read_back_whatever_the_dialect(seed: int) -> None:
     with TemporaryDirectory() as folder:

@@ -32,7 +32,7 @@ from lakeward.core.settling.sorting import Arrived
 from lakeward.core.settling.standing import Before
 
 RANDOMS = st.randoms(use_true_random=False)
-thorough = settings(max_examples=tries(80, 200), deadline=None)
+thorough = settings(max_examples=tries(40, 200), deadline=None)
 
 WAYS = (
     Way(History()),

@@ -20,7 +20,7 @@ from lakeward.core.history import versions
 from lakeward.core.history.versions import Columns, Step, Version, Versions, closed, opened
 
 RANDOMS = st.randoms(use_true_random=False)
-thorough = settings(max_examples=tries(150, 400), deadline=None)
+thorough = settings(max_examples=tries(75, 400), deadline=None)
 
 FEEDS = 1000
 """How many feeds a broken fold gets to betray itself; most need a few."""

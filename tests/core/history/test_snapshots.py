@@ -194,7 +194,7 @@ def check_any_order(random: Random, track: Track) -> None:
 
 
 @pytest.mark.parametrize("track", TRACKS, ids=["all", "one"])
-@settings(max_examples=tries(250, 1000), deadline=None)
+@settings(max_examples=tries(125, 1000), deadline=None)
 @given(random=st.randoms(use_true_random=False))
 def test_snapshots_in_any_order_give_the_history_of_the_feed_at_their_points(track: Track, random: Random) -> None:
     check_any_order(random, track)

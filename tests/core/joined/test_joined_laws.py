@@ -44,7 +44,7 @@ LAWS = (
     check_taken_back,
     check_lookup,
 )
-thorough = settings(max_examples=tries(80, 200), deadline=None)
+thorough = settings(max_examples=tries(40, 200), deadline=None)
 
 FEEDS = 1000
 """How many feeds a broken join gets to betray itself; most need a few."""
