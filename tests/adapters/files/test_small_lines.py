@@ -49,7 +49,7 @@ from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, parse_type
 
 ITEM: Final = TableName("shop", "item")
-ON_LINE_3_5: Final = ("envelope with images", "records", "dms with a prefix", "debezium-json-schema-type-change")
+ON_LINE_3_5: Final = ("envelope with images", "dms with a prefix")
 """Feeds that the gate reads where Python takes lines apart within Spark."""
 
 
