@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from lakeward.adapters.landed.csv import Dialect, Record, fields, records
+from lakeward.adapters.landed.csv import Dialect, Field, Record, fields, records
 from lakeward.adapters.landed.form import refuse_other_form
 from lakeward.adapters.landed.header import (
     HEADER,
@@ -352,17 +353,38 @@ def _refuse_shifted(
 ) -> None:
     """Refuse rows whose width is that of rows without Op, though what they begin with can be nothing else.
 
-    A commit time is no letter, and no two rows of a full load have the same key.
+    A commit time is no letter, and no two rows of a full load have the same key. Where it is none in any row, and
+    the field behind it is one in all rows, though its column is of no times, an Op that is empty stands before it.
     """
-    firsts = [record.fields[0] for record in rows if record.fields is not None and len(record.fields) == len(plain)]
-    is_sole_key = is_load and [plain[0]] == list(expected.dimension.key) and len(firsts) > 1
-    is_op = set(firsts) <= ({"I"} if is_load else OPERATIONS.keys())
-    if firsts and is_op and (plain[0] == TIME or is_sole_key):
+    alike = [record.fields for record in rows if record.fields is not None and len(record.fields) == len(plain)]
+    firsts = {own[0] for own in alike}
+    if plain[0] == TIME:
+        letters = {first for first in firsts if first}
+        is_op = (bool(letters) and letters <= OPERATIONS.keys()) or _are_times_one_behind(alike, plain, expected)
+    else:
+        is_sole_key = is_load and [plain[0]] == list(expected.dimension.key) and len(alike) > 1
+        is_op = is_sole_key and firsts <= {"I"}
+    if alike and is_op:
         raise SchemaConflict(
             f"{expected.dimension.name}: {name} has one column less than the table",
             found=f"found {format_count(len(plain), 'column')} and no header, and the first is an Op column",
             todo=_TODO,
         )
+
+
+def _are_times_one_behind(rows: Sequence[Cells], plain: Sequence[str], expected: Expected) -> bool:
+    """Whether no field that should be a commit time is one, and all behind it are, in a column of other values."""
+    column = expected.dimension.schema.find(plain[1]) if len(plain) > 1 else None
+    may_be_times = column is not None and column.type.name in ("date", "timestamp", "timestamp_ntz")
+    firsts, seconds = ([_is_time(row[place]) for row in rows] for place in (0, 1)) if len(plain) > 1 else ([], [])
+    return bool(seconds) and not may_be_times and not any(firsts) and all(seconds)
+
+
+def _is_time(field: Field) -> bool:
+    return isinstance(field, str) and _TIME_TEXT.fullmatch(field) is not None
+
+
+_TIME_TEXT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:.*", re.ASCII)
 
 
 def _order_of(name: str, width: int, expected: Expected, *, has_op: bool, must_have_op: bool) -> tuple[str, ...]:

@@ -314,6 +314,21 @@ def test_changes_whose_commit_time_would_be_a_letter_are_refused() -> None:
         )
 
 
+@pytest.mark.parametrize("ops", [("U", "U"), ("I", "U"), ("I", ""), ("", ""), ("i", "i"), ("NULL", "NULL")])
+def test_a_load_with_an_op_and_a_column_less_is_refused(ops: tuple[str, str]) -> None:
+    """Else the commit time would be a value, and each value one column further to the right."""
+    expected = Expected(DIMENSION, Dialect(null_text="NULL"), "Op", "ts")
+    lines = "".join(f"{op},2026-11-21 10:00:0{number},{number},Ada\n" for number, op in enumerate(ops))
+    with pytest.raises(SchemaConflict, match="one column less"):
+        find_layout("file.csv", lines, expected, is_load=True)
+
+
+def test_a_load_may_have_no_commit_times() -> None:
+    expected = Expected(DIMENSION, Dialect(null_text="NULL"), "Op", "ts")
+    found = find_layout("file.csv", "NULL,1,Ada,Köln\nNULL,2,Bo,Kiel\n", expected, is_load=True)
+    assert found.columns == (TIME, *COLUMNS)
+
+
 def test_the_settings_that_let_op_be_missing_are_named_where_it_is() -> None:
     with pytest.raises(SchemaConflict) as refused:
         layout("1,Ada,Köln\n")
