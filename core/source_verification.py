@@ -95,13 +95,13 @@ class SourceVerdict:
             **{
                 **content,
                 "outcome": Outcome(content["outcome"]),
-                "differences": tuple(map(_known, content["differences"])),
+                "differences": tuple(map(_read_difference, content["differences"])),
                 "through": None if through is None else SourcePlace(**through),
             }
         )
 
 
-def _known(content: Mapping[str, Any]) -> KnownDifference:
+def _read_difference(content: Mapping[str, Any]) -> KnownDifference:
     found, proof = content["difference"], content["proof"]
     sides = Summary(*found["source"]), Summary(*found["table"])
     difference = Difference(found["key"], *sides, found["stamp"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -91,15 +92,19 @@ def check(project: Project, customers: list[Any], prices: list[Any]) -> None:
     assert project.rows("prices", columns=("sku", "price")) == prices
 
 
+@pytest.fixture
+def registry() -> Iterator[StubRegistry]:
+    with stub_registry() as started:
+        yield started
+
+
 @iceberg_and_delta
-def test_avro_and_plain_records_come_exact_through_a_broker(project: Project, kafka_broker: RunningBroker) -> None:
+def test_avro_and_plain_records_come_exact_through_a_broker(
+    project: Project, kafka_broker: RunningBroker, registry: StubRegistry
+) -> None:
+    broker = kafka_broker
     for topic in (CUSTOMER, PRICES):
-        kafka_broker.create(topic)
-    with stub_registry() as registry:
-        _run(project, kafka_broker, registry)
-
-
-def _run(project: Project, broker: RunningBroker, registry: StubRegistry) -> None:
+        broker.create(topic)
     source = SOURCE.format(servers=broker.servers, url=registry.url)
     project.configure(TABLES, source, source_kind="kafka")
     send(broker, 1, "r", 1, "ann", b"\x04\x1a", 1_767_323_045_123_456, b"\0\xff")

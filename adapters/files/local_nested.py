@@ -11,7 +11,7 @@ from decimal import Context, Decimal
 from math import isfinite
 from typing import Any, Final
 
-from lakeward.adapters.messages.values import Number
+from lakeward.adapters.messages.values import Number, by_utf_16
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.schema import Type
 
@@ -53,7 +53,7 @@ def _reader(type_: Type) -> Part:
             return _of(list, lambda value: [item(inner) for inner in value])
         case "map":
             item = _reader(type_.parts[1].type)
-            return _of(dict, lambda value: [(name, item(value[name])) for name in sorted(value, key=_order)])
+            return _of(dict, lambda value: [(name, item(value[name])) for name in sorted(value, key=by_utf_16)])
         case "int" | "bigint":
             return _whole(_BOUNDS[type_.name])
         case "decimal":
@@ -62,11 +62,6 @@ def _reader(type_: Type) -> Part:
             return _double
         case name:
             return _of(bool if name == "boolean" else str, lambda value: value)
-
-
-def _order(name: str) -> bytes:
-    """Return what orders names as in the text that Spark makes of an object."""
-    return name.encode("utf-16-be")
 
 
 def _of(kind: type, read: Part) -> Part:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt, model_validator
@@ -133,7 +132,6 @@ class FilesOptions(Form, _Where):
     def place(self, *, snapshots: bool = False) -> Place:
         """Return where files lie and how they are named; each is of a full load where they are `snapshots`."""
         pattern = None if self.names is None else re.compile(self.names)
-        names = FileNames(pattern, is_messages=self.is_messages, snapshots=snapshots)
-        if snapshots and self.snapshots == "folder":
-            names = replace(names, in_folders=True)
+        in_folders = snapshots and self.snapshots == "folder"
+        names = FileNames(pattern, is_messages=self.is_messages, snapshots=snapshots, in_folders=in_folders)
         return Place(names, self.folder, self.folder)

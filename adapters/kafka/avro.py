@@ -93,7 +93,7 @@ class AvroMessages:
     """Decodes messages by the schemas of a registry. It may be asked by several threads."""
 
     store: SchemaStore
-    _known: dict[str, AvroSchema] = field(default_factory=dict)
+    _schemas: dict[str, AvroSchema] = field(default_factory=dict)
 
     def decode(self, record: Record, topic: str, partition: int, *, is_flat: bool) -> Record:
         """Return a message with JSON for what is Avro, and with the schema of its row beside its value.
@@ -121,10 +121,10 @@ class AvroMessages:
             return _in_hexadecimal(data)
 
     def _schema(self, id_: str, where: str) -> AvroSchema:
-        found = self._known.get(id_)
+        found = self._schemas.get(id_)
         if found is None:
             try:
-                found = self._known[id_] = AvroSchema.read(self.store.find(id_, where))
+                found = self._schemas[id_] = AvroSchema.read(self.store.find(id_, where))
             except UnusableSchema as error:
                 raise SourceError(
                     f"the schema {id_} of {where} cannot be used",

@@ -55,11 +55,11 @@ def to_row(record_key: Sequence[str], topic: str, partition: int, record: Record
         return _NO_ROW % (str(error).encode(), to_line(topic, partition, record).rstrip())
     own = [f"{_quote(name)}:{_quote(value)}" for name, value in keys.items() if name not in row]
     rest = text.strip()[1:-1].strip()
-    fields = [f'"{BESIDE}":{{{_beside(topic, partition, record)}}}', *own, *([rest] if rest else [])]
+    fields = [f'"{BESIDE}":{{{_fields_of_broker(topic, partition, record)}}}', *own, *([rest] if rest else [])]
     return ("{" + ",".join(fields) + "}\n").encode()
 
 
-def _beside(topic: str, partition: int, record: Record) -> str:
+def _fields_of_broker(topic: str, partition: int, record: Record) -> str:
     word = DELETE if record.value is None else _WRITE
     place, key, headers = place_of(topic, partition, record), quote(record.key), headers_of(record)
     return f'{place},"key":{key},"headers":{headers},"operation":"{word}"'

@@ -372,19 +372,20 @@ def _refuse_shifted(
         )
 
 
+_TIME_TEXT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:.*", re.ASCII)
+
+
 def _are_times_one_behind(rows: Sequence[Cells], plain: Sequence[str], expected: Expected) -> bool:
     """Whether no field that should be a commit time is one, and all behind it are, in a column of other values."""
-    column = expected.dimension.schema.find(plain[1]) if len(plain) > 1 else None
+    if len(plain) < 2 or not rows:
+        return False
+    column = expected.dimension.schema.find(plain[1])
     may_be_times = column is not None and column.type.name in ("date", "timestamp", "timestamp_ntz")
-    firsts, seconds = ([_is_time(row[place]) for row in rows] for place in (0, 1)) if len(plain) > 1 else ([], [])
-    return bool(seconds) and not may_be_times and not any(firsts) and all(seconds)
+    return not may_be_times and all(_is_time(row[1]) and not _is_time(row[0]) for row in rows)
 
 
 def _is_time(field: Field) -> bool:
     return isinstance(field, str) and _TIME_TEXT.fullmatch(field) is not None
-
-
-_TIME_TEXT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:.*", re.ASCII)
 
 
 def _order_of(name: str, width: int, expected: Expected, *, has_op: bool, must_have_op: bool) -> tuple[str, ...]:

@@ -24,11 +24,11 @@ def compare(
     there = [
         ({name: event.cells[own] for name, own in given}, 0) for event in source if isinstance(event, ChangeEvent)
     ]
-    digests = (list(_digests(table, rows, columns)) for rows in (there, _standing(table)))
+    digests = (list(_digests(table, rows, columns)) for rows in (there, _rows_that_stand(table)))
     return compare_rows(*digests, among=among)
 
 
-def _standing(table: MemoryTable) -> Iterator[tuple[Mapping[str, Cell], int]]:
+def _rows_that_stand(table: MemoryTable) -> Iterator[tuple[Mapping[str, Cell], int]]:
     """Return the cells of the rows that stand, and the sequence of the last change of each."""
     for row in table.rows.values():
         if not row.deleted and (not row.versions or row.versions[-1].valid_to is None):
