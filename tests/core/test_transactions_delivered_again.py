@@ -120,3 +120,15 @@ def test_values_that_were_not_sent_stay_those_of_their_row(has_places: bool) -> 
     player.deliver(in_object([one, other], 3))
     assert not player.memory.holds
     assert shown(player) == {(key,): row(key, who) for key, who in ((1, 2), (2, 1), (3, 3))}
+
+
+def test_values_that_were_not_sent_are_those_of_the_first_delivery_where_the_transaction_begins_anew() -> None:
+    """A later update stands on one of the keys, and the other row would be taken for it."""
+    player = Player(ITEM)
+    one, other = transaction((2, 1, 3), has_places=False, object_=2, updates=False)
+    last = replace(one, old_key=None, position=one.position._replace(row=3), cells=row(2, 7))
+    came = [one, replace(other, cells={**other.cells, "b": UNSET}), last]
+    player.deliver(loaded())
+    player.deliver(came)
+    player.deliver(in_object(came, 3))
+    assert shown(player) == {(1,): row(1, 2), (2,): row(2, 7), (3,): row(3, 3)}
