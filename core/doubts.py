@@ -71,14 +71,14 @@ def _passed(unseen: Iterable[SourceObject], past: Past, naming: Naming) -> Mappi
     floor = past.floor
     below = [] if floor is None else [item for item in unseen if item.order <= floor]
     applied = [item for item in past.seen.values() if floor is not None and item.order <= floor] if below else []
-    last: dict[str | None, SourceObject] = {}
+    last: dict[int | None, SourceObject] = {}
     for item in sorted(applied, key=lambda item: item.order):
-        last[naming.partition(item.name)] = item
+        last[naming.partition_end(item.name)] = item
     found = {}
     for item in below:
-        partition = naming.partition(item.name)
-        if partition is None or (partition in last and item.order <= last[partition].order):
-            found[item.name] = last[partition].name if partition in last else "the last file"
+        end = naming.partition_end(item.name)
+        if end is None or (end in last and item.order <= last[end].order):
+            found[item.name] = last[end].name if end in last else "the last file"
     return found
 
 

@@ -190,7 +190,8 @@ class Taken:
     applied. `columns` are those of the table as it stands, None where
     there is none yet, or they are not those of its source: objects that do not tell theirs have these. At the
     `restarts` the log of the source starts over, and places of changes are lifted; `reached` is how far the table
-    has come in that log. With a `load_writer` the rows of nothing but a full load may be written as they are
+    has come in that log. Of an object of a partition of a topic `partition_end` is the order behind all of that
+    partition, by its name. With a `load_writer` the rows of nothing but a full load may be written as they are
     read, as `core.direct_load` says.
     """
 
@@ -213,6 +214,7 @@ class Taken:
     is_first: bool = False
     restarts: tuple[LogRestart, ...] = ()
     reached: LogReached = field(default_factory=LogReached)
+    partition_end: Callable[[str], int | None] = field(default=lambda _: None, compare=False)
     load_writer: Callable[[Schema, Any], Any] | None = field(default=None, compare=False)
 
     @property
@@ -284,16 +286,17 @@ def take(
         checked=_checked(ordered, past),
         is_whole=is_whole,
         overtaken=tuple(item.name for item in overtaken),
+        partition_end=naming.partition_end,
     )
 
 
 def _late(chosen: Sequence[SourceObject], past: Past, naming: Naming) -> tuple[str, ...]:
     """Return the objects that lie before one that was applied already, of their partition of a topic."""
-    highest: dict[str | None, int] = {}
+    highest: dict[int | None, int] = {}
     for item in past.seen.values() if chosen else ():
-        partition = naming.partition(item.name)
-        highest[partition] = max(item.order, highest.get(partition, item.order))
-    return tuple(i.name for i in chosen if i.order < highest.get(naming.partition(i.name), i.order))
+        end = naming.partition_end(item.name)
+        highest[end] = max(item.order, highest.get(end, item.order))
+    return tuple(i.name for i in chosen if i.order < highest.get(naming.partition_end(i.name), i.order))
 
 
 def _take_load(
@@ -402,4 +405,5 @@ def until_changed(taken: Taken, now: Mapping[str, SourceObject]) -> Taken:
         columns=taken.columns,
         is_first=taken.is_first,
         restarts=taken.restarts,
+        partition_end=taken.partition_end,
     )

@@ -29,7 +29,8 @@ class Naming:
 
     That is in microseconds since 1970, and None where the name does not tell. Where each snapshot of a
     table has names of its own, `snapshot` tells of which one an object is; else all are of one.
-    Objects of one `partition` of a topic come one after the other; of two, neither comes first.
+    Objects of one partition of a topic come one after the other; of two, neither comes first: `partition_end` is
+    the order behind all objects of that partition, by the name of one.
     Where a snapshot `is_dated`, its name says of which time it is.
     """
 
@@ -37,7 +38,7 @@ class Naming:
     number: Numbering = lambda _: None
     written: Callable[[SourceObject], int | None] = lambda _: None
     snapshot: Callable[[str], str | None] = lambda _: None
-    partition: Callable[[str], str | None] = lambda _: None
+    partition_end: Callable[[str], int | None] = lambda _: None
     is_dated: Callable[[str], bool] = lambda _: False
 
 

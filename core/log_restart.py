@@ -8,7 +8,7 @@ on an offset is added to each place, so that it counts above all places of the o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Self
 
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, Position
@@ -23,6 +23,7 @@ _READ: Final = (
 )
 _STALE: Final = f"{_LOWER}, and changes are stale"
 _NO_PLACE: Final = "tells no place in the log, and what came before it does"
+_NEW_PARTITION: Final = "is the first of a partition since the log started over in others, and its place is lower"
 
 
 class ObjectSpans(NamedTuple):
@@ -35,20 +36,33 @@ class ObjectSpans(NamedTuple):
 
 
 class LogRestart(NamedTuple):
-    """A row at which the log starts over, and the offset that lifts its places above those of the old log."""
+    """A row at which the log starts over, and the offset that lifts its places above those of the old log.
+
+    It is for that row and all behind it, before the order `end` where the object is of a partition of a topic:
+    each goes over to the new log at a row of its own.
+    """
 
     order: int
     row: int
     offset: int
+    end: int | None = None
 
     @classmethod
     def of(cls, about: str) -> Self:
-        """Read what an operator let pass: `name order row offset`.
+        """Read what an operator let pass: `name order row offset`, or `name order row offset<end`.
 
         >>> LogRestart.of("a b.json 7 1 900001")
-        LogRestart(order=7, row=1, offset=900001)
+        LogRestart(order=7, row=1, offset=900001, end=None)
         """
-        return cls(*map(int, about.rsplit(" ", 3)[1:]))
+        *place, offset = about.rsplit(" ", 3)[1:]
+        offset, _, end = offset.partition("<")
+        order, row = map(int, place)
+        return cls(order, row, int(offset), int(end) if end else None)
+
+    def is_at_or_before(self, position: Position) -> bool:
+        """Whether it is for a row."""
+        has_begun = (self.order, self.row) <= (position.object, position.row)
+        return has_begun and (self.end is None or position.object < self.end)
 
     @classmethod
     def all_of(cls, acked: Iterable[str]) -> tuple[Self, ...]:
@@ -66,7 +80,9 @@ class FoundRestart(NamedTuple):
     @property
     def about(self) -> str:
         """What an operator lets pass, as `LogRestart.of` reads it."""
-        return f"{self.object} {self.restart.order} {self.restart.row} {self.restart.offset}"
+        _, _, offset, end = self.restart
+        lifts = offset if end is None else f"{offset}<{end}"
+        return f"{self.object} {self.restart.order} {self.restart.row} {lifts}"
 
 
 def lift_place(position: Position, restarts: Sequence[LogRestart]) -> Position:
@@ -75,69 +91,130 @@ def lift_place(position: Position, restarts: Sequence[LogRestart]) -> Position:
     >>> lift_place(Position(1, 5, 8, 3), [LogRestart(8, 1, 100)]).sequence
     105
     """
-    offsets = [r.offset for r in restarts if (r.order, r.row) <= (position.object, position.row)]
+    offsets = [restart.offset for restart in restarts if restart.is_at_or_before(position)]
     if not offsets or position.sequence == LOAD_SEQUENCE:
         return position
     sequence = -1 if position.sequence == READ_SEQUENCE else position.sequence  # below the changes of the new log
     return position._replace(sequence=sequence + offsets[-1])
 
 
-def find_restart(
+def find_restarts(
     objects: Iterable[ObjectSpans], reached: LogReached, acked: Collection[LogRestart]
-) -> FoundRestart | None:
-    """Return the first row at which the log starts over against what the table has `reached`, or None.
+) -> Sequence[FoundRestart]:
+    """Return the first row at which the log starts over, of each partition of a topic in which it does.
 
-    Places are lifted already: a row in `acked` steps back no more. Its log has another name still. Rows of a
-    snapshot that come right before the first change of the new log, newer and lower than all, are of it as well.
+    Rows are compared with what the table has `reached`. Places are lifted already: a row in `acked` steps back no
+    more, but its log has another name still. Rows of a snapshot that come right before the first change of the new
+    log, newer and lower than all, are of it as well; so are those of other partitions, where it is found in one.
+    """
+    reads: dict[int | None, _Shown] = {}
+    found: dict[int | None, _Shown] = {}
+    table = reached
+    for item in objects:
+        end = reached.ends.get(item.order)
+        if end in found:
+            continue
+        rows = _rows_of_new_partition(item, table, acked) if reached.is_new(item.order) else ()
+        first = min((*rows, *_rows_of_restart(item, reached.of(item.order), acked)), default=None)
+        for span in sorted(item.spans, key=lambda span: span.row):
+            if first is None or span.row < first[0]:
+                _note_first_reads(reads, item, span, reached)
+            reached = reached.after(item.order, span)
+        if first is not None:
+            found[end] = reads.get(end) or _Shown(item, *first)
+        if None in found:
+            break
+    shown = {**reads, **found}.values() if found else ()
+    return sorted((_found(one, reached, acked) for one in shown), key=lambda one: one.restart)
+
+
+class _Shown(NamedTuple):
+    """A row that is of a new log, and what shows it, in words."""
+
+    item: ObjectSpans
+    row: int
+    why: str
+
+
+def _rows_of_restart(
+    item: ObjectSpans, before: LogReached, acked: Collection[LogRestart]
+) -> Iterator[tuple[int, str]]:
+    """Yield the rows of an object at which the log may start over, and what shows it.
+
+    `before` is how far its partition, or the table, is before it.
     """
     decided = {(restart.order, restart.row) for restart in acked}
-    reads: tuple[ObjectSpans, int] | None = None
-    for item in objects:
-        found = [] if item.steps.sure is None else [(item.steps.sure.row, _why(item.steps.sure, reached))]
-        for span in sorted(item.spans, key=lambda span: span.row):
-            why = _other_log(span, reached)
-            if why is not None and (item.order, span.row) not in decided:
-                found.append((span.row, why))
-            if not found or span.row < min(found)[0]:
-                reads = _first_reads(reads, item, span, reached)
-            reached = reached.after(span)
-        if found and reads is not None:
-            return _found(*reads, _READ, reached)
-        if found:
-            return _found(item, *min(found), reached)
-    return None
+    if item.steps.sure is not None:
+        yield item.steps.sure.row, _why(item.steps.sure, before)
+    for span in sorted(item.spans, key=lambda span: span.row):
+        why = _other_log(span, before)
+        if why is not None and (item.order, span.row) not in decided:
+            yield span.row, why
+        before = before.with_span(span)
+
+
+def _rows_of_new_partition(
+    item: ObjectSpans, table: LogReached, acked: Collection[LogRestart]
+) -> Iterator[tuple[int, str]]:
+    """Yield the first row of a partition that begins with a new log, and what shows it.
+
+    Its keys may have been in other partitions, so it is compared with the `table` before the batch. Where others
+    went over to a new log, lower places may be of that one, whatever their times.
+    """
+    ends = {restart.end for restart in acked}
+    first, highest = min((span.row for span in item.spans), default=0), table.highest or 0
+    if table.ends[item.order] in ends:
+        return
+    for span in item.spans:
+        why = _other_log(span, table)
+        if why is not None:
+            yield first, why
+        if span.of_reads or span.least >= highest:
+            continue
+        is_newer = table.is_newer(span.earliest) and (not span.log.overlap or span.least < (table.lowest or 0))
+        if is_newer or not span.has_places or table.is_other_server(span.log):
+            yield first, _why(LogStep(span.row, span.log, span.has_places), table)
+        elif ends - {None}:
+            yield first, _NEW_PARTITION
 
 
 def find_likely_restart(
-    objects: Sequence[ObjectSpans], reached: LogReached, *, repeated: int, events: int
+    objects: Sequence[ObjectSpans],
+    reached: LogReached,
+    acked: Collection[LogRestart],
+    *,
+    repeated: int,
+    events: int,
 ) -> FoundRestart | None:
     """Return the first row at which the log may start over, of a batch that has stale changes, or None.
 
     Of one log the changes of a row come in order, so none that is newer than all that the table has is stale or a
     duplicate. `repeated` is how many of the batch are, `events` how many it has. Where more are repeated than there
     are older ones, a change that is newer is stale: its log has started over if transactions overlap in it, and
-    otherwise it is found by `find_restart`. Rows of snapshots that are newer than all, and lower than all, may be
+    otherwise it is found by `find_restarts`. Rows of snapshots that are newer than all, and lower than all, may be
     the first that a new slot sends.
     """
     is_stale = repeated > events - sum(item.steps.newer for item in objects)
     for item in objects:
-        before = reached
+        before = reached.of(item.order)
         if is_stale and item.steps.likely is not None:
-            return _found(item, item.steps.likely.row, _STALE, reached)
+            return _found(_Shown(item, item.steps.likely.row, _STALE), reached, acked)
         for span in sorted(item.spans, key=lambda span: span.row):
             if _may_begin_a_log(span, before):
-                return _found(item, span.row, _STALE, reached)
-            reached = reached.after(span)
+                return _found(_Shown(item, span.row, _STALE), reached, acked)
+            reached = reached.after(item.order, span)
     return None
 
 
-def _first_reads(
-    known: tuple[ObjectSpans, int] | None, item: ObjectSpans, span: LogSpan, reached: LogReached
-) -> tuple[ObjectSpans, int] | None:
-    """Return where rows of a snapshot begin that may be of a new log, and that no change has come behind."""
+def _note_first_reads(
+    reads: dict[int | None, _Shown], item: ObjectSpans, span: LogSpan, reached: LogReached
+) -> None:
+    """Note where rows of a snapshot begin that may be of a new log, until a change of their partition comes."""
+    end = reached.ends.get(item.order)
     if not span.of_reads:
-        return None
-    return (item, span.row) if known is None and _may_begin_a_log(span, reached) else known
+        reads.pop(end, None)
+    elif end not in reads and _may_begin_a_log(span, reached.of(item.order)):
+        reads[end] = _Shown(item, span.row, _READ)
 
 
 def _may_begin_a_log(span: LogSpan, reached: LogReached) -> bool:
@@ -146,9 +223,25 @@ def _may_begin_a_log(span: LogSpan, reached: LogReached) -> bool:
     return span.of_reads and is_lowest and reached.is_newer(span.earliest)
 
 
-def _found(item: ObjectSpans, row: int, why: str, reached: LogReached) -> FoundRestart:
-    offset = (reached.highest or 0) + 2  # a snapshot row without a place is lifted to one below it
-    return FoundRestart(item.name, LogRestart(item.order, row, offset), why)
+def _found(shown: _Shown, reached: LogReached, acked: Collection[LogRestart]) -> FoundRestart:
+    order = shown.item.order
+    end = reached.ends.get(order)
+    return FoundRestart(shown.item.name, LogRestart(order, shown.row, _offset(end, reached, acked), end), shown.why)
+
+
+def _offset(end: int | None, reached: LogReached, acked: Collection[LogRestart]) -> int:
+    """Return what lifts the places of the new log above those of the old one.
+
+    Partitions go over to a new log one after the other, and its places are lifted alike in all of them: the offset
+    leaves room for as much of the old log as there was, which may come in partitions that lag.
+    """
+    above = (reached.highest or 0) + 2  # a snapshot row without a place is lifted to one below it
+    if end is None:
+        return above
+    newest = max((restart.offset for restart in acked), default=0)
+    own = max((restart.offset for restart in acked if restart.end in {None, end}), default=0)
+    partition = reached.partitions.get(end, reached)
+    return newest if own < newest and (partition.highest or 0) < newest else 2 * above
 
 
 def _why(step: LogStep, before: LogReached) -> str:

@@ -6,8 +6,8 @@ comparison begins with what the table has: a new log may soon climb past the pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self
 
 LEAST_GAP: Final = 1_000_000
 """By how many microseconds a change must be newer than all before it: commit times of one log may cross by less."""
@@ -98,7 +98,9 @@ class LogSteps(NamedTuple):
 class LogReached(NamedTuple):
     """How far a table has come: least and greatest place, greatest time, and the logs that it has seen.
 
-    `read_time` is the greatest time of rows of snapshots in the batch.
+    `read_time` is the greatest time of rows of snapshots in the batch. Partitions of a topic come one apart from
+    the other: `partitions` are how far each has come, by the order behind its objects, and `ends` has that order
+    for the objects of the batch that are of partitions, by theirs.
     """
 
     lowest: int | None = None
@@ -106,17 +108,50 @@ class LogReached(NamedTuple):
     time: int | None = None
     logs: frozenset[LogName] = frozenset()
     read_time: int | None = None
+    ends: Mapping[int, int] = {}
+    partitions: Mapping[int, LogReached] = {}
 
-    def after(self, span: LogSpan) -> LogReached:
-        """Return how far a table is once it has these changes."""
+    @property
+    def parts(self) -> Sequence[Any]:
+        """Its places, its time and its logs, as JSON has them; it is what `of_parts` reads."""
+        return [self.lowest, self.highest, self.time, *sorted(map(str, self.logs))]
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Any]) -> Self:
+        """Read places, time and logs of a partition."""
+        lowest, highest, time, *logs = parts
+        return cls(lowest, highest, time, frozenset(map(LogName.of, logs)))
+
+    def of(self, order: int) -> LogReached:
+        """Return how far the partition of an object has come; the table, where it is of none."""
+        return self.partitions.get(self.ends[order], LogReached()) if order in self.ends else self
+
+    def is_new(self, order: int) -> bool:
+        """Whether an object is of a partition of which nothing is known yet."""
+        return order in self.ends and self.ends[order] not in self.partitions
+
+    def after(self, order: int, span: LogSpan) -> LogReached:
+        """Return how far a table is once it has these changes of an object."""
+        whole = self.with_span(span)
+        if order not in self.ends:
+            return whole
+        end = self.ends[order]
+        return whole._replace(partitions={**self.partitions, end: self.of(order).with_span(span)})
+
+    def with_span(self, span: LogSpan) -> LogReached:
+        """Return this with the bounds and the log of these changes, whatever the partition that they are of."""
         logs = self.logs | {span.log} if span.log.is_told else self.logs
         if span.of_reads:
             return self._replace(logs=logs, read_time=_greatest(span.latest, self.read_time))
         least = span.least if span.has_places else 0
         lowest = [place for place in (least, self.lowest) if place]
         highest = [place for place in (span.greatest, self.highest) if place]
-        time = _greatest(span.latest, self.time)
-        return LogReached(min(lowest, default=None), max(highest, default=None), time, logs, self.read_time)
+        return self._replace(
+            lowest=min(lowest, default=None),
+            highest=max(highest, default=None),
+            time=_greatest(span.latest, self.time),
+            logs=logs,
+        )
 
     def is_other_server(self, log: LogName) -> bool:
         """Whether a log is of a server that is not among those seen, where both are told."""
@@ -190,17 +225,17 @@ def _span(changes: Sequence[LogChange]) -> LogSpan:
 def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReached) -> LogSteps:
     """Compare the rows of an object one by one; of snapshots only rows of an initial one may step back.
 
-    `before` is how far the table is before the object, `table` before its batch. A row steps back for sure if it is
-    newer than all before it and below the highest place before it; where transactions overlap, below the lowest.
-    One that is below the highest place and is of a server not seen before the object, or tells no place, does so
-    whatever its time.
+    `before` is how far the table, or the object's partition, is before the object, `table` before its batch. A row
+    steps back for sure if it is newer than all before it and below the highest place before it; where transactions
+    overlap, below the lowest. One that is below the highest place and is of a server not seen before the object,
+    or tells no place, does so whatever its time.
     """
     reached, sure, likely, newer = before, None, None, 0
     for change in sorted(changes):
         if change.is_read:
             if sure is None and reached.is_of_new_log(change):
                 sure = LogStep(change.row, change.log, is_read=True)
-            reached = reached.after(_span([change]))
+            reached = reached.with_span(_span([change]))
             continue
         is_newer, log = reached.is_newer(change.time), change.log
         overlaps = log.overlap and change.has_place
@@ -213,5 +248,5 @@ def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReach
         if overlaps and is_lower and is_newer:
             likely = likely or step
         newer += overlaps and table.is_newer(change.time)
-        reached = reached.after(_span([change]))
+        reached = reached.with_span(_span([change]))
     return LogSteps(sure, likely, newer)

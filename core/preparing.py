@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -57,7 +57,7 @@ def prepare_seen(
     columns = None if standing.schema is None else as_it_stands(job, standing).schema
     acked = seen.recalled.acked(epoch)
     restarts = LogRestart.all_of(acked.get(LOG_ALARM, ()))
-    reached = _reached(seen, epoch)
+    reached = _reached(seen, taken, epoch)
     writer = load_writer(job, seen, epoch) if may_write else None
     taken = replace(taken, columns=columns, restarts=restarts, reached=reached, load_writer=writer)
     with watch("read"):
@@ -188,7 +188,7 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
             _check_sum(planned, resolved)
             refuse_flood(planned.dimension, resolved.rejects, resolved.counts.read)
             if resolved.counts.stale and not planned.releases:
-                refuse_stale_log(planned, resolved.counts, found.taken.reached)
+                refuse_stale_log(planned, resolved.counts, found.taken.reached, found.taken.restarts)
     except BaseException:
         if resolved is not None:
             resolved.close()
@@ -205,15 +205,34 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
     )
 
 
-def _reached(seen: Look, epoch: int) -> LogReached:
-    """Return how far a table has come in the log of its source, in this epoch of the table."""
+def _reached(seen: Look, taken: Taken, epoch: int) -> LogReached:
+    """Return how far a table, and each partition of its topic, has come in the log of its source in this epoch."""
     progress, records = seen.standing.progress, [r for r in seen.recalled.records if r.is_of(epoch)]
+    told = {item.order: taken.partition_end(item.name) for item in taken.objects}
+    ends = {order: end for order, end in told.items() if end is not None}
     if progress.epoch != epoch:
-        return LogReached()
+        return LogReached(ends=ends)
     lowest = [record.least.sequence for record in records if record.least.sequence > 0]
     highest = [record.greatest.sequence for record in records if record.greatest.sequence > 0]
     logs = frozenset(map(LogName.of, progress.logs or ()))
-    return LogReached(min(lowest, default=None), max(highest, default=None), progress.time, logs)
+    return LogReached(
+        min(lowest, default=None),
+        max(highest, default=None),
+        progress.time,
+        logs,
+        ends=ends,
+        partitions={} if progress.partitions is None else progress.partitions,
+    )
+
+
+def _partitions_after(found: Found[F], planned: MergePlan) -> Mapping[int, LogReached] | None:
+    """Return how far each partition has come in the log of the source, once the batch is committed."""
+    before = {} if planned.replaces else found.standing.progress.partitions or {}
+    reached = LogReached(ends=found.taken.reached.ends, partitions=before)
+    for item in planned.facts.objects:
+        for span in item.spans:
+            reached = reached.after(item.object.order, span)
+    return {end: known._replace(read_time=None) for end, known in reached.partitions.items()} or None
 
 
 def _logs_after(found: Found[F], planned: MergePlan) -> tuple[str, ...] | None:
@@ -291,6 +310,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         history=options_of(planned.dimension),
         digest=digest_of(item.object for item in facts.objects),
         logs=_logs_after(found, planned),
+        partitions=_partitions_after(found, planned),
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
         others=add_others(None if planned.replaces else before.others, facts.others),

@@ -11,10 +11,13 @@ from lakeward.core.clock import Ahead, Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Match
 from lakeward.core.events import Mark, Position, Sequences
+from lakeward.core.log_steps import LogReached
 from lakeward.core.other_tables import OtherTables
 from lakeward.core.twins import Twin
 
-_OF_FEW: Final = frozenset({"match", "current", "history", "numbered", "joined", "logs", "others", "databases"})
+_OF_FEW: Final = frozenset(
+    {"match", "current", "history", "numbered", "joined", "logs", "partitions", "others", "databases"}
+)
 
 _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "high_water": lambda parts: Position(*parts),
@@ -26,6 +29,7 @@ _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "match": Match,
     "key": tuple,
     "logs": tuple,
+    "partitions": lambda found: {int(end): LogReached.of_parts(parts) for end, parts in found.items()},
     "others": OtherTables.of,
     "databases": tuple,
 }
@@ -49,7 +53,8 @@ class Progress:
     `history` says that. `numbered` is the highest surrogate number that was
     given (None: versions have none). In a joined table `joined` says how far it has passed its sources, as
     `core.joined.plan` writes it (None: it is none). `logs` names the logs of the source that its changes came from,
-    where messages do, as `core.log_restart.LogName` writes them. `others` are the messages of other
+    where messages do, as `core.log_restart.LogName` writes them; `partitions` are how far each partition of a topic
+    has come there, by the order behind its objects (None: there are none). `others` are the messages of other
     tables in the objects of all batches of the epoch (None: there are none). `databases` are those that the rows of
     these batches name (None: they name none).
     """
@@ -75,6 +80,7 @@ class Progress:
     joined: str | None = None
     digest: str | None = None
     logs: tuple[str, ...] | None = None
+    partitions: Mapping[int, LogReached] | None = None
     others: OtherTables | None = None
     databases: tuple[str, ...] | None = None
     counts: Counts = field(default_factory=Counts)
@@ -92,6 +98,7 @@ class Progress:
         """
         match = None if self.match is Match.KEY else self.match.value
         values = {**asdict(self), "sequences": self.sequences.value, "match": match}
+        values["partitions"] = self.partitions and {end: found.parts for end, found in self.partitions.items()}
         told = {name: value for name, value in values.items() if value is not None or name not in _OF_FEW}
         return json.dumps(told, separators=(",", ":"))
 

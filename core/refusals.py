@@ -14,7 +14,7 @@ from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.history.kept import SOFT
 from lakeward.core.history.refusing import refuse_other_history
 from lakeward.core.ledger import Past, SourceObject, digest_of
-from lakeward.core.log_restart import LOG_ALARM, FoundRestart, LogRestart, find_likely_restart, find_restart
+from lakeward.core.log_restart import LOG_ALARM, FoundRestart, LogRestart, find_likely_restart, find_restarts
 from lakeward.core.log_steps import LogReached
 from lakeward.core.memory import Reason
 from lakeward.core.numerals import format_count
@@ -231,36 +231,38 @@ def refuse_log_restart(
     dimension: Dimension, facts: BatchFacts, reached: LogReached, acked: Sequence[LogRestart]
 ) -> None:
     """Raise AlarmRaised where the log of the source starts over in a batch, unless an operator let it pass."""
-    found = find_restart([item.in_log for item in facts.objects], reached, acked)
-    if found is not None:
+    found = find_restarts([item.in_log for item in facts.objects], reached, acked)
+    if found:
         raise _log_restart(dimension, found)
 
 
-def refuse_stale_log(planned: MergePlan, counts: Counts, reached: LogReached) -> None:
+def refuse_stale_log(planned: MergePlan, counts: Counts, reached: LogReached, acked: Sequence[LogRestart]) -> None:
     """Raise AlarmRaised where changes of a batch are stale, and its log has started over rather than lagged."""
     facts = planned.facts
     found = find_likely_restart(
         [item.in_log for item in facts.objects],
         reached,
+        acked,
         repeated=counts.stale + counts.duplicates,
         events=facts.read - facts.skipped,
     )
     if found is not None:
-        raise _log_restart(planned.dimension, found)
+        raise _log_restart(planned.dimension, [found])
 
 
-def _log_restart(dimension: Dimension, found: FoundRestart) -> AlarmRaised:
-    name = dimension.name
+def _log_restart(dimension: Dimension, found: Sequence[FoundRestart]) -> AlarmRaised:
+    name, (first, *others) = dimension.name, found
+    more = f"; so it does in {format_count(len(others), 'other partition')}" if others else ""
     return AlarmRaised(
         "SEQUENCE-002",
         f"{name}: the log of the source starts over",
-        found=f"row {found.restart.row} of {found.object} {found.why}",
+        found=f"row {first.restart.row} of {first.object} {first.why}{more}",
         todo="Nothing of this batch was applied; other tables go on. Was there a failover, a restore, a new slot, "
         f"another server? `lakeward ack {name} {LOG_ALARM}` begins a new epoch of the log at this row: what comes "
         'from there on counts above the old log. With `places = "arrival"` under [source] as well, changes are '
         f"ordered by their arrival from there on. Or load the table anew: `lakeward reload {name}`, or for "
         "messages as docs/alarms.md says.",
-        about=[found.about],
+        about=[one.about for one in found],
     )
 
 

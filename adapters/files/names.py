@@ -88,6 +88,11 @@ class FileNames(Naming):
         found = self._of_sink(name) if self.pattern is None else self.pattern.fullmatch(name)
         return None if found is None else found.groupdict().get("partition")
 
+    def partition_end(self, name: str) -> int | None:
+        """Return the order behind all files of that partition."""
+        partition = self.partition(name)
+        return None if partition is None else _placed(str(int(partition) + 1), 0)
+
     def order_of_sink(self, path: str) -> int:
         """Return the order of a sink's file; 0 where it has another name."""
         found = self._of_sink(path)

@@ -168,7 +168,7 @@ class KafkaSource:
         applied = [item for item in listed if item.name not in chosen and past.has_applied(item)]
         there = [*(item for item in listed if item.name in chosen), *applied]
         limits = Limits(self.files.options.max_files, self.options.max_bytes)
-        naming = Naming(partition=names.partition)
+        naming = Naming(partition_end=names.partition_end)
         known = replace(past, waiting={}, start=None)
         taken = take(str(dimension.name), there, known, limits, naming, keeps=False)
         gone = tuple(name for name in past.waiting if name not in chosen)

@@ -78,6 +78,10 @@ class Naming(Protocol):
         """Return the partition of a topic that a file is of; None where it is of none."""
         return None
 
+    def partition_end(self, name: str) -> int | None:
+        """Return the order behind all files of that partition."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

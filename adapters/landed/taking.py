@@ -55,7 +55,7 @@ def choose(
         is_load=lambda name: place.known(table, name).is_load,
         number=names.number,
         written=lambda item: names.written(item.order),
-        partition=names.partition,
+        partition_end=names.partition_end,
     )
     archived = folder.first_archived(table) if past.begins else None
     keeps = folder.archive is None

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import reduce
 from itertools import takewhile
 from typing import Final, TypeAlias
 
@@ -18,7 +17,7 @@ from lakeward.core.facts import READ_REASONS, BatchFacts, Capability, ObjectFact
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take, until_changed
 from lakeward.core.loads import Naming
 from lakeward.core.log_restart import LogRestart, lift_place
-from lakeward.core.log_steps import LogChange, LogName, LogReached, find_steps, spans_of
+from lakeward.core.log_steps import LogChange, LogName, find_steps, spans_of
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.other_tables import OtherTables
 from lakeward.core.plan import tolerance_of
@@ -59,7 +58,8 @@ class MemorySource:
 
     Where each snapshot has names of its own, `snapshot` tells them apart; with `dates_snapshots` these tell
     their time, too, which is that of their rows; with `own_times` rows have theirs from a column. Where sequences
-    are places in a log of the source, `logs` tells of which log a change is.
+    are places in a log of the source, `logs` tells of which log a change is. Where objects are of partitions of a
+    topic, `partition_end` is the order behind those of the one that an order is of.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -72,6 +72,7 @@ class MemorySource:
     dates_snapshots: bool = False
     own_times: bool = False
     logs: Callable[[ChangeEvent], LogName] | None = None
+    partition_end: Callable[[int], int | None] = lambda _: None
 
     def put(
         self,
@@ -99,6 +100,7 @@ class MemorySource:
             written=lambda item: item.modified,
             snapshot=self.snapshot,
             is_dated=lambda _: self.dates_snapshots,
+            partition_end=lambda name: self.partition_end(int(name)),
         )
         return take(str(dimension.name), listed, past, self.limits, naming)
 
@@ -137,9 +139,11 @@ class MemorySource:
         for one, facts in zip(objects, found, strict=True):
             events = [item for item in one.items if isinstance(item, ChangeEvent) and not item.is_load]
             changes = [_in_log(event, logs(event), taken.restarts, limit) for event in events]
-            spans = spans_of(changes)
-            told.append(replace(facts, spans=spans, steps=find_steps(changes, reached, taken.reached)))
-            reached = reduce(LogReached.after, spans, reached)
+            spans, order = spans_of(changes), one.object.order
+            steps = find_steps(changes, reached.of(order), taken.reached.of(order))
+            told.append(replace(facts, spans=spans, steps=steps))
+            for span in spans:
+                reached = reached.after(order, span)
         return told
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:

@@ -253,7 +253,8 @@ def lift_places(frame: DataFrame, restarts: Sequence[LogRestart]) -> DataFrame:
         return frame
     type_ = dict(frame.dtypes)[names.SEQUENCE]
     cases = " ".join(
-        f"WHEN ({names.OBJECT}, {names.ROW}) >= ({r.order}L, {r.row}L) THEN {r.offset}BD"
+        f"WHEN ({names.OBJECT}, {names.ROW}) >= ({r.order}L, {r.row}L)"
+        f"{'' if r.end is None else f' AND {names.OBJECT} < {r.end}L'} THEN {r.offset}BD"
         for r in reversed(restarts)
     )
     offset = f"CASE {cases} END"

@@ -92,14 +92,14 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
         f"{columns[INITIAL]} AS is_initial",
     )
     types = {"object": "bigint", "lowest": "decimal(38,0)", "highest": "decimal(38,0)"}
-    types |= {"latest": "bigint", "latest_read": "bigint"}
-    starts = [(item, r.lowest, r.highest, r.time, r.read_time) for item, r in before.items()]
+    types |= {"latest": "bigint", "latest_read": "bigint", "latest_before": "bigint"}
+    starts = [(o, r.lowest, r.highest, r.time, r.read_time, reached.of(o).time) for o, r in before.items()]
     compared = changes.join(F.broadcast(inline(frame.sparkSession, types, starts)), "object")
-    rows = _with_steps(compared, _of_other_servers(found, before), reached).collect()
+    rows = _with_steps(compared, _of_other_servers(found, before)).collect()
     return {row["object"]: LogSteps(_step(row["sure"]), _step(row["likely"]), row["newer"]) for row in rows}
 
 
-def _with_steps(compared: DataFrame, is_other: str, reached: LogReached) -> DataFrame:
+def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
     """Return what is found of each object; `is_other` says whether a row is of a server not seen before it."""
     over = f"OVER (PARTITION BY object ORDER BY row {ROWS_BEFORE})"
     lowest = f"least(lowest, min(CASE WHEN has_place AND NOT is_read THEN place END) {over})"
@@ -107,6 +107,7 @@ def _with_steps(compared: DataFrame, is_other: str, reached: LogReached) -> Data
     newest = f"greatest(latest, latest_read, max(time) {over})"
     running = compared.selectExpr(
         *("object", "row", "place", "time", "log", "has_place", "is_read"),
+        f"coalesce(time - latest_before >= {LEAST_GAP}, false) AS is_new",
         "overlaps AND has_place AND NOT is_read AS overlaps",
         f"NOT has_place OR {is_other} AS is_other",
         f"coalesce(place < greatest(highest, max(CASE WHEN NOT is_read THEN place END) {over}), false) AS is_lower",
@@ -117,13 +118,12 @@ def _with_steps(compared: DataFrame, is_other: str, reached: LogReached) -> Data
     is_sure = "is_lower AND (is_other OR (is_newer AND (is_lowest OR NOT overlaps)))"
     is_sure = f"CASE WHEN is_read THEN is_lower AND is_newer AND is_new_snapshot ELSE {is_sure} END"
     step = "struct(row, log, has_place, is_read)"
-    since = "NULL" if reached.time is None else f"{reached.time + LEAST_GAP}L"
     return (
         running.groupBy("object")
         .agg(
             F.expr(f"min(CASE WHEN {is_sure} THEN {step} END) AS sure"),
             F.expr(f"min(CASE WHEN overlaps AND is_lower AND is_newer THEN {step} END) AS likely"),
-            F.expr(f"count_if(overlaps AND time >= {since}) AS newer"),
+            F.expr("count_if(overlaps AND is_new) AS newer"),
         )
         .where("sure IS NOT NULL OR likely IS NOT NULL OR newer > 0")
     )
@@ -134,19 +134,23 @@ def _step(row: Row | None) -> LogStep | None:
 
 
 def before_steps(found: Sequence[Group], reached: LogReached) -> Mapping[int, LogReached]:
-    """Return how far a table is before each object in which a change may step back in the source's log."""
+    """Return how far a table, or the partition, is before each object in which a change may step back."""
     before: dict[int, LogReached] = {}
     for item, groups in sorted(by_object(found).items()):
-        of_item = spans(groups)
-        after = reduce(LogReached.after, of_item, reached)
+        of_item, compared = spans(groups), reached.of(item)
+        after = reduce(LogReached.with_span, of_item, compared)
         if any(_may_step(span, after) for span in of_item):
-            before[item] = reached
-        reached = after
+            before[item] = compared
+        for span in of_item:
+            reached = reached.after(item, span)
     return before
 
 
 def _may_step(span: LogSpan, after: LogReached) -> bool:
-    """Whether a change, or a row of an initial snapshot, lies below another, or transactions overlap in its log."""
+    """Whether a change, or a row of an initial snapshot, lies below another, or transactions overlap in its log.
+
+    `after` is how far the table, or the partition, is with its object.
+    """
     is_lower = after.highest is not None and span.least < after.highest
     return is_lower and span.is_initial if span.of_reads else is_lower or span.log.overlap
 

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Final
 
 from lakeward.core.ledger import SourceObject
-from lakeward.core.log_restart import FoundRestart, LogRestart, find_restart
+from lakeward.core.log_restart import FoundRestart, LogRestart, find_restarts
 from lakeward.core.log_steps import LogReached
 from lakeward.plugins.testing.contract import Closed
 from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, ROWS, Feed, Law, past
@@ -62,7 +62,10 @@ def changes_that_come_late_or_again_are_no_restart(feed: Feed) -> None:
 
 
 def changes_from_a_restart_on_count_above_the_old_log(feed: Feed) -> None:
-    """Once an operator let it pass, which `Taken.restarts` says; those before it keep their places."""
+    """Once an operator let it pass, which `Taken.restarts` says; those before it keep their places.
+
+    So do those of the partitions behind its own, which begin at its `end`.
+    """
     _put(feed, 1, _HIGH)
     _put(feed, 3, _LOW)
     found = _restart(feed)
@@ -73,6 +76,10 @@ def changes_from_a_restart_on_count_above_the_old_log(feed: Feed) -> None:
         for (order, row), sequence in old.items()
     }
     assert new == wanted, f"with {found.restart} sequences are {new}, not {wanted}"
+    order = found.restart.order
+    other = found.restart._replace(order=0, end=order)
+    last = {place: sequence for place, sequence in _sequences(feed, other).items() if place[0] >= order}
+    assert last == {place: old[place] for place in last}, f"with {other} sequences behind its end are {last}"
 
 
 def _put(feed: Feed, place: int, sequence: int, times_of: int | None = None) -> None:
@@ -119,10 +126,10 @@ def _restart(feed: Feed, objects_per_batch: int | None = None) -> FoundRestart |
         batch = source.read(feed.dimension, taken, EPOCH)
         batch.close()
         objects = [known.in_log for known in batch.facts.objects]
-        found = find_restart(objects, reached, ())
-        if found is not None:
-            return found
-        reached = reduce(LogReached.after, (span for known in objects for span in known.spans), reached)
+        found = find_restarts(objects, reached, ())
+        if found:
+            return found[0]
+        reached = reduce(LogReached.with_span, (span for known in objects for span in known.spans), reached)
         applied += [known.object for known in batch.facts.objects]
     return None
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from lakeward.core.log_restart import ObjectSpans, find_restart
+from lakeward.core.log_restart import ObjectSpans, find_restarts
 from lakeward.core.log_steps import LEAST_GAP, LogChange, LogReached, LogStep, find_steps, spans_of
 
 TABLE: Final = LogReached(lowest=100, highest=900, time=10 * LEAST_GAP)
@@ -29,8 +29,7 @@ def test_a_newer_row_of_an_initial_snapshot_with_a_lower_place_is_of_a_new_log()
     changes = [read(1, 500, 60), read(2, 500, 60), change(3, 501, 70)]
     assert found(*changes) == LogStep(1, is_read=True)
     in_log = ObjectSpans("b.json", 2, spans_of(changes), find_steps(changes, TABLE, TABLE))
-    restart = find_restart([in_log], TABLE, [])
-    assert restart is not None
+    (restart,) = find_restarts([in_log], TABLE, [])
     assert (restart.restart[:2], restart.restart.offset > 900) == ((2, 1), True)
     assert "of an initial snapshot" in restart.why
 
@@ -64,7 +63,7 @@ def test_the_time_of_snapshot_rows_counts_for_the_objects_behind_them() -> None:
     first = spans_of([read(1, 940, 70), change(2, 950, 60)])
     before = TABLE
     for span in first:
-        before = before.after(span)
+        before = before.with_span(span)
     assert found(read(1, 940, 70), before=before) is None
     assert found(read(1, 940, 80), before=before) == LogStep(1, is_read=True)
 

@@ -26,11 +26,17 @@ DAY = Within(24 * 3600 * SECOND)
 PLAIN, OVERLAPPING = LogName(), LogName(overlap=True)
 
 
+PARTITION = 1000
+"""How many orders a partition has."""
+
 Logs = tuple[LogName, LogName]
 
 
 class Feed:
-    """Objects of a table whose changes name their log, delivered and applied one by one."""
+    """Objects of a table whose changes name their log, delivered and applied one by one.
+
+    Those of a partition of a topic lie behind those of the partitions before it.
+    """
 
     def __init__(self, lateness: Lateness = DAY) -> None:
         self.dimension = Dimension(
@@ -41,27 +47,42 @@ class Feed:
             sequences=Sequences.PLACES,
         )
         self.logs: dict[tuple[int, int], LogName] = {}
-        self.source = MemorySource(logs=lambda event: self.logs[event.position.object, event.position.row])
+        self.source = MemorySource(
+            logs=lambda event: self.logs[event.position.object, event.position.row],
+            partition_end=lambda order: None if order < PARTITION else (order // PARTITION + 1) * PARTITION,
+        )
         target = MemoryTarget({NAME: MemoryTable(self.dimension)})
         self.job: Job[Any] = Job(dimension=self.dimension, source=self.source, opened=target.open(self.dimension))
         self.delivered = 0
 
-    def deliver(self, *changes: tuple[Any, ...], log: LogName = PLAIN) -> None:
+    def deliver(self, *changes: tuple[Any, ...], log: LogName = PLAIN, partition: int | None = None) -> None:
         """Deliver an object of changes: operation, key, value, place, time in seconds, and a log of its own."""
         self.delivered += 1
+        order = self.delivered + (0 if partition is None else (partition + 1) * PARTITION)
         items = []
         for row, (operation, key, value, place, time, *own) in enumerate(changes, 1):
-            self.logs[self.delivered, row] = own[0] if own else log
+            self.logs[order, row] = own[0] if own else log
             items.append(
                 ChangeEvent(
                     operation=operation,
-                    position=Position(1, place, self.delivered, row),
-                    key=(key,),
-                    cells={"id": key, "v": value},
+                    position=Position(1, place, order, row),
+                    key=None if operation is T else (key,),
+                    cells={} if operation is T else {"id": key, "v": value},
                     time=int(time * SECOND),
                 )
             )
-        self.source.put(NAME, self.delivered, items)
+        self.source.put(NAME, order, items)
+
+    def decide(self) -> int:
+        """Apply all there is, and let pass what stops the table; return how often it stopped."""
+        for stops in range(20):
+            try:
+                apply_changes(self.job)
+            except AlarmRaised:
+                self.ack()
+            else:
+                return stops
+        raise AssertionError("the table stops again and again")
 
     def apply(self, *changes: tuple[Any, ...], log: LogName = PLAIN) -> None:
         self.deliver(*changes, log=log)
@@ -91,7 +112,7 @@ class Feed:
         return {key[0]: row.cells["v"] for key, row in table.rows.items()}
 
 
-C, U, D, R = Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.READ
+C, U, D, R, T = (Operation[name] for name in ("INSERT", "UPDATE", "DELETE", "READ", "TRUNCATE"))
 
 
 @pytest.mark.parametrize("lateness", [DAY, ORDERED])
@@ -362,8 +383,116 @@ def test_transactions_that_overlap_raise_nothing_where_no_change_is_stale() -> N
     feed.stops((U, 1, "c", 950, 90), log=OVERLAPPING)
 
 
+@pytest.mark.parametrize("lateness", [DAY, ORDERED])
+def test_each_partition_goes_over_to_a_new_log_at_a_row_of_its_own(lateness: Lateness) -> None:
+    """One lags: it brings the rest of the old log, and then changes that are older than what the other brought."""
+    feed = Feed(lateness)
+    feed.deliver((C, 1, "o1", 1001, 1), (C, 3, "o3", 1002, 2), partition=0)
+    feed.deliver((C, 2, "o2", 1003, 3), (C, 4, "o4", 1004, 3), partition=1)
+    apply_changes(feed.job)
+    feed.deliver((U, 1, "n1", 10, 100), partition=0)
+    assert feed.decide() == 1
+    feed.deliver((D, 3, None, 20, 110), partition=0)
+    rest = [(U, 2, "rest", 1500, 50), (D, 4, None, 1501, 51)]
+    feed.deliver(*rest, (U, 2, "n2", 11, 101), (C, 4, "n4", 12, 102), partition=1)
+    with pytest.raises(AlarmRaised, match="starts over") as raised:
+        apply_changes(feed.job)
+    assert "row 3 of 00002005" in raised.value.found
+    assert feed.decide() == 1
+    assert feed.rows == {1: "n1", 2: "n2", 4: "n4"}
+    feed.deliver((U, 1, "n5", 30, 120), partition=0)
+    assert (feed.decide(), feed.rows[1]) == (0, "n5")
+
+
+def test_partitions_that_go_over_in_one_batch_are_one_decision() -> None:
+    feed = Feed()
+    for partition in range(3):
+        feed.deliver((C, partition, "old", 900 + partition, partition), partition=partition)
+    apply_changes(feed.job)
+    for partition in range(3):
+        feed.deliver((U, partition, "new", 5 + partition, 100), partition=partition)
+    with pytest.raises(AlarmRaised, match="starts over") as raised:
+        apply_changes(feed.job)
+    assert "so it does in 2 other partitions" in raised.value.found
+    assert (len(raised.value.about), feed.decide()) == (3, 1)
+    assert feed.rows == dict.fromkeys(range(3), "new")
+
+
+def test_a_truncate_of_the_new_log_takes_what_other_partitions_have_of_the_old() -> None:
+    """Also what comes behind it of the old log; places of the new one are lifted alike in all partitions."""
+    feed = Feed()
+    feed.deliver((C, 1, "old", 1001, 1), partition=0)
+    feed.deliver((C, 2, "old", 1002, 2), (C, 3, "old", 1003, 3), partition=1)
+    apply_changes(feed.job)
+    feed.deliver((C, 1, "new", 10, 100), (T, None, None, 11, 101), partition=0)
+    assert feed.decide() == 1
+    feed.deliver((U, 3, "rest", 1500, 50), (C, 2, "new", 12, 102), partition=1)
+    assert feed.decide() == 1
+    assert feed.rows == {2: "new"}
+
+
+@pytest.mark.parametrize(
+    ("logs", "place"),
+    [
+        ((LogName("bin.", "1", overlap=True), LogName("bin.", "2", overlap=True)), 10),
+        ((LogName("old-bin.", "1", overlap=True), LogName("new-bin.", "2", overlap=True)), 10),
+        ((LogName("old-bin.", "1", overlap=True), LogName("new-bin.", "2", overlap=True)), 2000),
+        ((OVERLAPPING, OVERLAPPING), 10),
+        ((PLAIN, PLAIN), 0),
+    ],
+)
+def test_a_partition_that_lags_is_compared_with_what_it_had_itself(logs: Logs, place: int) -> None:
+    """Of servers, names and transactions that overlap too, and of changes that tell no place."""
+    feed, (old, new) = Feed(), logs
+    feed.deliver((C, 1, "o1", 1001, 1), log=old, partition=0)
+    feed.deliver((C, 2, "o2", 1002, 2), log=old, partition=1)
+    apply_changes(feed.job)
+    feed.deliver((U, 1, "n1", place and place + 5, 110), log=new, partition=0)
+    assert feed.decide() == 1
+    feed.deliver((U, 2, "n2", place, 100), log=new, partition=1)
+    assert feed.decide() == 1
+    assert feed.rows == {1: "n1", 2: "n2"}
+
+
+def test_the_first_changes_of_a_partition_that_comes_behind_a_restart_are_a_decision() -> None:
+    """A key may have been in another partition before."""
+    feed = Feed()
+    feed.deliver((C, 1, "old", 1001, 1), (C, 2, "old", 1002, 2), partition=0)
+    apply_changes(feed.job)
+    feed.deliver((U, 1, "new", 10, 100), (U, 2, "new", 20, 110), partition=0)
+    assert feed.decide() == 1
+    feed.deliver((U, 2, "late", 15, 105), (U, 2, "newest", 25, 112), partition=1)
+    assert feed.decide() == 1
+    assert feed.rows == {1: "new", 2: "newest"}
+
+
 @given(st.data())
-def test_no_delivery_of_one_log_in_two_partitions_raises_an_alarm(data: st.DataObject) -> None:
+def test_rows_are_right_once_every_restart_of_a_partition_is_decided(data: st.DataObject) -> None:
+    """Whatever the places of the new log, and in whichever order partitions come."""
+    old = [(100 + n, n) for n in range(data.draw(st.integers(0, 6)))]
+    begins = data.draw(st.integers(1, 300))
+    new = [(begins + n, 1000 + 2 * n) for n in range(data.draw(st.integers(1, 6)))]
+    partitions: list[list[tuple[Any, ...]]] = [[], [], []]
+    expected: dict[Any, Any] = {}
+    for place, time in old + new:
+        key = data.draw(st.integers(0, 5))
+        operation = data.draw(st.sampled_from([U, U, D]))
+        partitions[key % 3].append((operation, key, f"{time}", place, time))
+        expected[key] = None if operation is D else f"{time}"
+    feed = Feed()
+    while any(partitions):
+        which = data.draw(st.sampled_from([p for p, waiting in enumerate(partitions) if waiting]))
+        size = data.draw(st.integers(1, len(partitions[which])))
+        feed.deliver(*partitions[which][:size], partition=which)
+        del partitions[which][:size]
+        if data.draw(st.booleans()):
+            feed.decide()
+    feed.decide()
+    assert feed.rows == {key: value for key, value in expected.items() if value is not None}
+
+
+@given(st.data(), st.booleans())
+def test_no_delivery_of_one_log_in_two_partitions_raises_an_alarm(data: st.DataObject, names_tell: bool) -> None:
     """Places and times rise together, but for less than a second; keys stay in their partition."""
     count = data.draw(st.integers(1, 12))
     shakes = data.draw(st.lists(st.integers(0, LEAST_GAP - 1), min_size=count, max_size=count))
@@ -373,10 +502,10 @@ def test_no_delivery_of_one_log_in_two_partitions_raises_an_alarm(data: st.DataO
         partitions[key % 2].append((U, key, str(n), 100 + n, n * LEAST_GAP / SECOND + shake / SECOND))
     feed = Feed()
     while any(partitions):
-        which = data.draw(st.sampled_from([p for p in partitions if p]))
-        size = data.draw(st.integers(1, len(which)))
-        feed.deliver(*which[:size])
-        del which[:size]
+        which = data.draw(st.sampled_from([p for p, waiting in enumerate(partitions) if waiting]))
+        size = data.draw(st.integers(1, len(partitions[which])))
+        feed.deliver(*partitions[which][:size], partition=which if names_tell else None)
+        del partitions[which][:size]
         if data.draw(st.booleans()):
             apply_changes(feed.job)
     apply_changes(feed.job)

@@ -72,6 +72,12 @@ class LiftsAllThereIs(LogSource):
         return LogSource.read(self, dimension, replace(taken, restarts=early), epoch)
 
 
+class LiftsOtherPartitions(LogSource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        endless = tuple(restart._replace(end=None) for restart in taken.restarts)
+        return LogSource.read(self, dimension, replace(taken, restarts=endless), epoch)
+
+
 class LiftsByOne(LogSource):
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         low = tuple(restart._replace(offset=1) for restart in taken.restarts)
@@ -91,6 +97,11 @@ BROKEN: Final[Mapping[str, Sequence[type[LogSource]]]] = {
     "a_log_that_climbs_past_its_old_end_is_told": [ComparesWithinAnObject, ComparesTheGreatestPlace],
     "a_log_that_starts_over_behind_an_old_change_is_told": [ComparesTheEarliestTime],
     "changes_that_come_late_or_again_are_no_restart": [TellsTheTimesOfArrival, NamesALogByItsObject],
-    "changes_from_a_restart_on_count_above_the_old_log": [LiftsNothing, LiftsAllThereIs, LiftsByOne],
+    "changes_from_a_restart_on_count_above_the_old_log": [
+        LiftsNothing,
+        LiftsAllThereIs,
+        LiftsOtherPartitions,
+        LiftsByOne,
+    ],
 }
 """Of each law the sources that break it."""

@@ -97,13 +97,24 @@ def rows_of(random: Random, objects: int, sequence: pa.DataType) -> pa.Table:
 
 
 def restarts(random: Random) -> Sequence[LogRestart]:
-    found = {(random.randrange(200), random.randrange(1, 6)) for _ in range(5)}
-    return [LogRestart(order, row, 1000 * n) for n, (order, row) in enumerate(sorted(found), 1)]
+    found = sorted((random.randrange(200), random.randrange(1, 6)) for _ in range(8))
+    ends = [None, *(random.choice([None, order + 9]) for order, _ in found)]
+    return [LogRestart(*place, 1000 * n, end) for n, (place, end) in enumerate(zip(found, ends, strict=False), 1)]
 
 
 REACHED: Final = (
     LogReached(),
     LogReached(lowest=5, highest=80, time=2_000_000, logs=frozenset({LogName("a", "1"), LogName("a", "3")})),
+    LogReached(
+        lowest=5,
+        highest=2000,
+        time=99_000_000,
+        ends={order: 50 + 50 * (order // 50) for order in range(200)},
+        partitions={
+            50: LogReached(lowest=5, highest=80, time=2_000_000, logs=frozenset({LogName("b", "2")})),
+            100: LogReached(lowest=1, highest=300, time=30_000_000, logs=frozenset({LogName("a", "1")})),
+        },
+    ),
 )
 
 SEQUENCES: Final = {
