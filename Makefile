@@ -82,8 +82,8 @@ long: setup ## Run what the gate has no time for: 2,000 endpoints of DMS, and ex
 		tests/test_facts.py tests/test_lateness.py tests/test_restarted_logs.py tests/test_refused_files.py \
 		tests/test_headers.py tests/test_path_columns.py tests/test_messages_of_other_tables.py
 
-servers: setup ## Fetch the broker and install the databases that tests start, as root on Debian (test does it)
-	@$(BIN)/python tests/support/brokers.py || echo "The broker is missing: tests that start one are skipped, unless LAKEWARD_SERVERS=required"
+servers: setup ## Fetch the broker and Connect, and install the databases that tests start, as root on Debian (test does it)
+	@$(BIN)/python tests/support/brokers.py || echo "The broker or Kafka Connect is missing: tests that start one are skipped, unless LAKEWARD_SERVERS=required"
 	@PATH="$$PATH:/usr/sbin"; \
 	if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && command -v mariadbd >/dev/null; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

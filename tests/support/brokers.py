@@ -1,7 +1,8 @@
 """A broker of Kafka that tests start for themselves (KRaft, one process), and end again.
 
-Its jars are locked beside this module; `make servers` fetches them. Where they cannot be fetched, or there is no
-Java, the test is skipped; `LAKEWARD_SERVERS=required`, which the gate sets, makes that a failure.
+Its jars are locked beside this module, as those of Kafka Connect are; `make servers` fetches them. Where they
+cannot be fetched, or there is no Java, the test is skipped; `LAKEWARD_SERVERS=required`, which the gate sets, makes
+that a failure.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ broker.session.timeout.ms=1500
 """
 
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
+QUICK = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""How Java is told to start soon rather than to run fast."""
 PASSWORD = "kafka secret word"  # noqa: S105  # of a broker that lives for a test
 
 
@@ -68,7 +71,7 @@ class RunningBroker:
     def admin(self) -> Any:
         from confluent_kafka.admin import AdminClient  # noqa: PLC0415  # the line of Spark 3.5 has no client
 
-        return self._clients.setdefault("admin", AdminClient({"bootstrap.servers": self.servers}))
+        return self._clients.setdefault("admin", AdminClient({"bootstrap.servers": self.servers, "log_level": 0}))
 
     def create(self, topic: str, partitions: int = 1, **settings: str) -> None:
         """Make a topic; one that is there is made anew."""
@@ -119,15 +122,16 @@ class RunningBroker:
         return {one.partition: one.offset for one in found.result(10).topic_partitions if one.topic == topic}
 
 
-def fetch_jars() -> list[Path]:
-    """Return the jars of the broker, fetching those that the cache has not."""
-    listed = tomllib.loads(Path(__file__).with_name("broker-jars.toml").read_text("utf-8"))["jar"]
-    return [fetch(Jar(**one)) for one in listed]
+def read_locks() -> list[Jar]:
+    """Return the jars of all servers that tests start: `needed_by` says of which each is."""
+    locks = [tomllib.loads(file.read_text("utf-8")) for file in sorted(Path(__file__).parent.glob("*-jars.toml"))]
+    return [Jar(**one) for lock in locks for one in lock["jar"]]
 
 
-def _jars() -> list[Path]:
+def fetch_jars(needed_by: str) -> list[Path]:
+    """Return the jars of a server, fetching those that the cache has not; without them the test is skipped."""
     try:
-        return fetch_jars()
+        return [fetch(jar) for jar in read_locks() if jar.needed_by == needed_by]
     except SetupError as error:
         if os.environ.get("LAKEWARD_SERVERS") == "required":
             pytest.fail(str(error))
@@ -140,11 +144,11 @@ def kafka(folder: Path) -> Iterator[RunningBroker]:
     pytest.importorskip("confluent_kafka")
     from confluent_kafka import KafkaException  # noqa: PLC0415
 
-    java, path = find("java"), os.pathsep.join(map(str, _jars()))
+    java, path = find("java"), os.pathsep.join(map(str, fetch_jars("broker")))
     ports = {name: free_port() for name in ("port", "guarded", "controller")}
     settings = folder / "server.properties"
     settings.write_text(_SETTINGS.format(data=folder / "data", **ports), "utf-8")
-    quick = [java, "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    quick = [java, *QUICK]
     storage = [*quick, "-Xmx128m", "-cp", path, "kafka.tools.StorageTool", "format", "--standalone"]
     subprocess.run([*storage, "-t", _CLUSTER, "-c", str(settings)], check=True, capture_output=True)
     start = [*quick, "-Xms128m", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", path]
@@ -168,4 +172,5 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBr
 
 
 if __name__ == "__main__":
-    fetch_jars()  # `make servers` does it
+    for locked in read_locks():
+        fetch(locked)  # `make servers` does it

@@ -25,12 +25,12 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Server:
-    """A database that runs: where, and how it is told something."""
+    """A database that runs: where, and how it is told something; it returns what is answered, a row a line."""
 
     url: str
     user: str
     password: str
-    tell: Callable[[str], None]
+    tell: Callable[[str], str]
 
 
 def find(program: str, *places: str) -> str:
@@ -87,6 +87,10 @@ def is_zero(command: Sequence[str]) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
+def answer_of(command: Sequence[str]) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 @contextmanager
 def postgresql(folder: Path) -> Iterator[Server]:
     """Start PostgreSQL in a folder; its user needs the password."""
@@ -99,10 +103,11 @@ def postgresql(folder: Path) -> Iterator[Server]:
         as_user("postgres", folder, [*prepare, f"--pwfile={word}", "--no-sync"]), check=True, capture_output=True
     )
     start = [programs["postgres"], "-D", str(data), "-p", str(port), "-k", str(folder), "-h", "127.0.0.1", "-F"]
+    start += ["-c", "wal_level=logical"]
     psql = ["env", "PGPASSWORD=pg secret word", programs["psql"], "-h", "127.0.0.1", "-p", str(port), "-U", "shop"]
 
-    def tell(sql: str) -> None:
-        subprocess.run([*psql, "-v", "ON_ERROR_STOP=1", "-c", sql, "postgres"], check=True, capture_output=True)
+    def tell(sql: str) -> str:
+        return answer_of([*psql, "-v", "ON_ERROR_STOP=1", "-qAtc", sql, "postgres"])
 
     with running(
         as_user("postgres", folder, start), folder.parent / "pg.log", lambda: is_zero([*psql, "-c", "", "postgres"])
@@ -125,10 +130,11 @@ def mariadb(folder: Path) -> Iterator[Server]:
     start = [programs["mariadbd"], "--no-defaults", f"--datadir={data}", f"--socket={at}", f"--port={port}"]
     start += ["--bind-address=127.0.0.1", "--skip-name-resolve", "--innodb-buffer-pool-size=32M"]
     start += ["--innodb-flush-log-at-trx-commit=0", "--performance-schema=OFF", f"--pid-file={folder / 'pid'}"]
-    client = [programs["mariadb"], "--no-defaults", f"--socket={at}", "--user=root", "--execute"]
+    start += ["--server-id=1", "--log-bin=binlog", "--binlog-format=ROW", "--sync-binlog=0"]
+    client = [programs["mariadb"], "--no-defaults", f"--socket={at}", "--user=root", "-sNe"]
 
-    def tell(sql: str) -> None:
-        subprocess.run([*client, sql], check=True, capture_output=True)
+    def tell(sql: str) -> str:
+        return answer_of([*client, sql])
 
     with running(as_user("mysql", folder, start), folder.parent / "maria.log", lambda: is_zero([*client, ""])):
         tell("CREATE USER shop@127.0.0.1 IDENTIFIED BY 'maria secret word'; GRANT ALL ON *.* TO shop@127.0.0.1")
