@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -26,6 +24,7 @@ from typing import Any, Final
 import pytest
 from delta_lake import by_delta_rs
 from deltalake import DeltaTable
+from followers import SCRIPT, Following
 from project import Project
 from pyiceberg.catalog import load_catalog
 
@@ -42,10 +41,7 @@ SEED: Final = int(os.environ.get("LAKEWARD_SEED", Random().randrange(1_000_000) 
 KILLS: Final = 30 if IS_LONG else 2
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180 * (KILLS + 1))]
 
-SCRIPT: Final = "from lakeward.entrypoints.cli import run; run()"
 KEYS: Final = 40
-PATIENCE: Final = 600
-"""Seconds in which a process that lives makes its first commit, however slow the machine."""
 
 
 @dataclass
@@ -82,42 +78,6 @@ class Feed:
         """Write a file, again and again."""
         while not until.wait(self.random.uniform(0.1, 1)):
             self.write()
-
-
-class Following:
-    """A process that follows the source, in a group of its own, and says in a file what it does."""
-
-    def __init__(self, folder: Path, number: int) -> None:
-        self.log = folder / f"follows-{number}.log"
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", SCRIPT, "run", "--follow", "--log", "json", "--json"],
-                cwd=folder,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def wait_for_a_commit(self) -> None:
-        """Return once it has made one."""
-        until = time.monotonic() + PATIENCE
-        while '"event": "committed"' not in self.log.read_text("utf-8"):
-            assert time.monotonic() < until, self.log.read_text("utf-8")[-2000:]
-            time.sleep(0.05)
-
-    def end(self, *, with_java: bool) -> None:
-        """Kill it, alone or with all that it started."""
-        if with_java:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        else:
-            self.process.kill()
-        assert self.process.wait() == -signal.SIGKILL, self.log.read_text("utf-8")[-2000:]
-
-    def clean(self) -> None:
-        """Leave nothing of it behind."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
 
 
 @pytest.fixture(autouse=True)
