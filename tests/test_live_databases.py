@@ -15,11 +15,12 @@ from random import Random
 
 import pytest
 import servers
-from connect import Connect
+from connect import Connect, in_avro
 from followers import Following
 from live_shop import SHOP, ShopWriter
 from project import Project
 from pyspark.sql import SparkSession
+from registries import stub_registry
 from spark import INTERPRETED, QUICKLY_COMPILED
 
 pytestmark = pytest.mark.spark
@@ -63,6 +64,11 @@ def project(
     return Project(tmp_path, capsys)
 
 
+def configure(project: Project, connect: Connect, server: servers.Server, prefix: str, more: str = "") -> None:
+    source = SOURCE.format(servers=connect.servers, prefix=prefix) + more
+    project.configure(SETTINGS.format(server=server, quick=QUICK), source, source_kind="kafka")
+
+
 @contextmanager
 def changes(server: servers.Server, shop: ShopWriter) -> Iterator[None]:
     """Change the shop all the time while the context lasts."""
@@ -81,14 +87,17 @@ def changes(server: servers.Server, shop: ShopWriter) -> Iterator[None]:
         writer.join()
 
 
-def wait_for_the_last(project: Project, server: servers.Server) -> None:
-    """Return once a change of each table is applied that is written now, behind all others."""
-    server.tell("INSERT INTO shop.customer (id) VALUES (99); INSERT INTO shop.orders VALUES ('zz', 99, 0)")
-    until = time.monotonic() + PATIENCE
-    for table, column in (("customer", "id"), ("orders", "number")):
-        while (99,) not in project.read(table, "shop", (column,)):
-            assert time.monotonic() < until, project.call("status").out
-            time.sleep(0.5)
+def mark_the_end(server: servers.Server) -> int:
+    """Change each table once more, behind all other changes; return the key of the rows."""
+    key = 100 + int(server.tell("SELECT COUNT(*) FROM shop.customer WHERE id >= 100"))
+    server.tell(f"INSERT INTO shop.customer (id) VALUES ({key}); INSERT INTO shop.orders VALUES ('zz', {key}, 0)")
+    return key
+
+
+def has_applied(project: Project, key: int) -> bool:
+    """Return whether both tables have a row of that key."""
+    columns = {"customer": "id", "orders": "number"}
+    return all((key,) in project.read(table, "shop", (column,)) for table, column in columns.items())
 
 
 def check(project: Project, server: servers.Server) -> None:
@@ -108,13 +117,12 @@ def test_a_shop_of_postgresql_that_is_followed_and_killed_once(
     project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", postgresql.password)
-    shop, connector = ShopWriter(Random(1)), kafka_connect.of_postgresql(postgresql, "live")
+    shop = ShopWriter(Random(1))
     postgresql.tell(f"CREATE SCHEMA shop; {SHOP}")
     postgresql.tell("ALTER TABLE shop.customer ALTER COLUMN note SET STORAGE EXTERNAL")
     postgresql.tell(shop.draw(10))
-    kafka_connect.start("live", connector)
-    source = SOURCE.format(servers=kafka_connect.servers, prefix="live")
-    project.configure(SETTINGS.format(server=postgresql, quick=QUICK), source, source_kind="kafka")
+    kafka_connect.start("live", kafka_connect.of_postgresql(postgresql, "live"))
+    configure(project, kafka_connect, postgresql, "live")
     settings = project.folder / "lakeward.toml"
     settings.write_text(settings.read_text("utf-8").replace('name = "shop"', 'name = "shop"\npoll = "1s"', 1))
     started: list[Following] = []
@@ -126,15 +134,48 @@ def test_a_shop_of_postgresql_that_is_followed_and_killed_once(
     try:
         with changes(postgresql, shop):
             follow().wait_for_a_commit()
-            postgresql.tell("ALTER TABLE shop.customer ADD COLUMN vip text DEFAULT 'no'")
-            shop.more.append("vip")
-            postgresql.tell(shop.draw(20))
+            postgresql.tell(shop.add_column("vip") + shop.draw(20))
             started[0].end(with_java=True)
             postgresql.tell("TRUNCATE shop.orders")
             follow().wait_for_a_commit()
-        wait_for_the_last(project, postgresql)
+        end, until = mark_the_end(postgresql), time.monotonic() + PATIENCE
+        while not has_applied(project, end):
+            assert time.monotonic() < until, project.call("status").out
+            time.sleep(0.5)
         check(project, postgresql)
     finally:
         for following in started:
             following.clean()
         kafka_connect.stop("live")
+
+
+def run_to_the_last(project: Project, server: servers.Server) -> None:
+    """Run once all is at the broker that was written."""
+    end, until = mark_the_end(server), time.monotonic() + PATIENCE
+    while True:
+        project.run()
+        if has_applied(project, end):
+            return
+        assert time.monotonic() < until
+
+
+def test_a_shop_of_mariadb_in_avro(
+    project: Project, kafka_connect: Connect, mariadb: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", mariadb.password)
+    shop = ShopWriter(Random(2))
+    mariadb.tell(f"CREATE DATABASE shop CHARACTER SET utf8mb4; {SHOP}")
+    mariadb.tell(shop.draw(10))
+    with stub_registry() as registry:
+        kafka_connect.start("avro", kafka_connect.of_mariadb(mariadb, "avro", **in_avro(registry.url)))
+        try:
+            avro = f'format = "debezium-avro"\n[source.registry]\nurl = "{registry.url}"\n'
+            configure(project, kafka_connect, mariadb, "avro", avro)
+            run_to_the_last(project, mariadb)
+            mariadb.tell(shop.draw(40) + shop.add_column("vip") + shop.draw(20))
+            mariadb.tell("TRUNCATE TABLE shop.orders")
+            mariadb.tell(shop.draw(20))
+            run_to_the_last(project, mariadb)
+        finally:
+            kafka_connect.stop("avro")
+    check(project, mariadb)

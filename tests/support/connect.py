@@ -102,6 +102,21 @@ class Connect:
         return {**MARIADB, **_reach(server, name), **SENT, **settings, **history} | more
 
 
+def in_avro(registry: str) -> dict[str, str]:
+    """Return the settings of a connector that writes Avro with a registry, as Confluent's converter does."""
+    told = {
+        "apicurio.registry.url": f"{registry}/apis/registry/v2",
+        "apicurio.registry.auto-register": "true",
+        "apicurio.registry.find-latest": "false",
+        "apicurio.registry.headers.enabled": "false",
+        "apicurio.registry.as-confluent": "true",
+        "apicurio.registry.use-id": "contentId",
+    }
+    sides = ("key.converter", "value.converter")
+    names = {"schema.name.adjustment.mode": "avro", "field.name.adjustment.mode": "avro"}
+    return {**names, **dict.fromkeys(sides, AVRO), **{f"{side}.{key}": told[key] for side in sides for key in told}}
+
+
 def _reach(server: Server, name: str) -> dict[str, str]:
     """Return the settings that say how a database is reached, and what topics begin with."""
     at = urlsplit(server.url.removeprefix("jdbc:"))

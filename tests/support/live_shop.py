@@ -23,6 +23,11 @@ class ShopWriter:
     more: list[str] = field(default_factory=list)
     """Columns of text that customers got."""
 
+    def add_column(self, name: str) -> str:
+        """Return SQL that gives customers a column of text; what is drawn from then on writes it."""
+        self.more.append(name)
+        return f"ALTER TABLE shop.customer ADD COLUMN {name} varchar(20); "
+
     def draw(self, transactions: int) -> str:
         """Return SQL of so many transactions."""
         drawn = [

@@ -28,6 +28,15 @@ class StubRegistry:
         text = schema if isinstance(schema, str) else json.dumps(schema)
         self.answers[str(id_)] = (200, {"schema": text, **more})
 
+    def register(self, path: str, schema: str) -> tuple[int, Any]:
+        """Take a schema as Apicurio's converter sends it; one that is there keeps its id."""
+        ids = [int(id_) for id_, (_, told) in self.answers.items() if told["schema"] == schema]
+        id_ = ids[0] if ids else len(self.answers) + 1
+        self.put(id_, schema)
+        group = path.removeprefix("/apis/registry/v2/groups/").partition("/")[0]
+        names = {"groupId": group, "id": str(id_), "version": "1", "type": "AVRO", "state": "ENABLED"}
+        return 200, {**names, "contentId": id_, "globalId": id_}
+
     def answer(self, path: str, headers: Mapping[str, str]) -> tuple[int, Any]:
         id_ = path.removeprefix("/schemas/ids/")
         self.asked.append(id_)
@@ -45,9 +54,16 @@ def stub_registry() -> Iterator[StubRegistry]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, told = made.answer(self.path, self.headers)
+            self.reply(*made.answer(self.path, self.headers))
+
+        def do_POST(self) -> None:
+            sent = self.rfile.read(int(self.headers["Content-Length"]))
+            self.reply(*made.register(self.path, sent.decode()))
+
+        def reply(self, status: int, told: Any) -> None:
             body = (told if isinstance(told, str) else json.dumps(told)).encode()
             self.send_response(status)
+            self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
