@@ -234,7 +234,10 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
     operations = prepared.plan.facts.operations
     if evolution.lacked and (operations.get(Operation.UPDATE) or operations.get(Operation.INSERT)):
         names = ", ".join(evolution.lacked)
-        found.append(f"The files lack {names}: updated rows keep their values there, inserted ones have NULL.")
+        found.append(
+            f"The files lack {names}, or `columns` does not declare it: updated rows keep their values there, "
+            "inserted ones have NULL."
+        )
     if evolution.ignored:
         found.append(f"Not taken, as `schema.add` says: {', '.join(evolution.ignored)}")
     for change, policy in evolution.differences:
