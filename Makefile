@@ -13,15 +13,18 @@ BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 LOCKED = $(INSTALL) --require-hashes --requirement
 
-.PHONY: help setup servers demo test gate fast lines line test-all long lint types check docs bench lock clean
+.PHONY: help setup servers demo demo-live test gate fast lines line test-all long lint types check docs bench lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/installed $(VENV)/jars ## Make .venv with the locked dependencies, and fetch the jars (demo and test do it)
 
 demo: setup ## Mirror a small changing database into a lake (FORMAT=iceberg, delta or hudi), with a crash on the way, and compare
 	$(BIN)/lakeward demo --force --format $(FORMAT)
+
+demo-live: setup servers ## Let a shop in PostgreSQL flow through Debezium and a broker into a lake, until Ctrl-C
+	@$(BIN)/python tests/support/live_demo.py
 
 test: ## Lint, types, all tests without Spark, and a lap of each table format: half an hour
 	$(call measured,LAKEWARD_LAP=1)
@@ -116,7 +119,7 @@ lock: ## Resolve the dependencies anew, from pyproject.toml into requirements/ (
 	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark-3.5 --extra s3 --extra hudi --group dev --output-file requirements/dev-3.5.txt
 
 clean: ## Remove what the targets made here; the jars stay in the user's cache
-	rm -rf .venv .venv-3.5 build dist lakeward-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-3.5 build dist lakeward-demo lakeward-live .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 COMPILE = --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
 

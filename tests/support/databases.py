@@ -13,18 +13,18 @@ import servers
 
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[servers.Server]:
-    with _in_a_folder(servers.postgresql) as server:
+    with in_a_folder(servers.postgresql) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def mariadb() -> Iterator[servers.Server]:
-    with _in_a_folder(servers.mariadb) as server:
+    with in_a_folder(servers.mariadb) as server:
         yield server
 
 
 @contextmanager
-def _in_a_folder(start: Callable[[Path], AbstractContextManager[servers.Server]]) -> Iterator[servers.Server]:
+def in_a_folder(start: Callable[[Path], AbstractContextManager[servers.Server]]) -> Iterator[servers.Server]:
     """Start a server in a folder that its user may enter, of a short name: a socket lies in it."""
     with tempfile.TemporaryDirectory(prefix="lw", ignore_cleanup_errors=True) as made:
         folder = Path(made) / "db"

@@ -12,8 +12,6 @@ CREATE TABLE shop.orders (region varchar(2), number int, total numeric(10,2), PR
 """
 """As both databases take it."""
 
-_KEYS = 12
-
 
 @dataclass
 class ShopWriter:
@@ -22,6 +20,8 @@ class ShopWriter:
     random: Random
     more: list[str] = field(default_factory=list)
     """Columns of text that customers got."""
+    keys: int = 12
+    """The number of keys: with few, most changes meet a row."""
 
     def add_column(self, name: str) -> str:
         """Return SQL that gives customers a column of text; what is drawn from then on writes it."""
@@ -36,7 +36,7 @@ class ShopWriter:
         return "".join(f"BEGIN; {changes} COMMIT; " for changes in drawn)
 
     def _draw_change(self) -> str:
-        key, other = self.random.sample(range(_KEYS), 2)
+        key, other = self.random.sample(range(self.keys), 2)
         amount = f"{self.random.randint(-99_999, 99_999) / 100:.2f}"
         draw = self.random.choice([self._draw_of_a_customer, self._draw_of_an_order])
         return draw(key, other, amount)

@@ -21,6 +21,8 @@ import pytest
 HOW = "apt-get install postgresql mariadb-server (as root; `make servers` does it)"
 PATIENCE = 60.0
 """Seconds in which a server must answer."""
+in_own_sessions = False
+"""Whether servers do not see the signals of the terminal: who ends them then ends them in order."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,14 @@ def as_user(name: str, folder: Path, command: Sequence[str]) -> list[str]:
 def running(command: Sequence[str], log: Path, answers: Callable[[], bool]) -> Iterator[None]:
     """Run a server while the context lasts."""
     with log.open("wb") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said, stdin=subprocess.DEVNULL, cwd="/")
+        process = subprocess.Popen(
+            command,
+            stdout=said,
+            stderr=said,
+            stdin=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=in_own_sessions,
+        )
     try:
         until = time.monotonic() + PATIENCE
         while not answers():

@@ -1,0 +1,63 @@
+"""`make demo-live`, as long as it takes to see rows, and an interrupt, after which nothing of it runs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import live_demo
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Return a folder that the user of PostgreSQL may enter, of a short name: a socket lies in it."""
+    with tempfile.TemporaryDirectory(prefix="lw") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def list_processes(word: str) -> list[str]:
+    """Return the command lines of processes that have a word in them."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = file.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        found += [line] if word in line else []
+    return found
+
+
+def test_a_shop_is_shown_until_an_interrupt_that_leaves_nothing_behind(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = place / "servers"
+    servers.mkdir(mode=0o755)
+    monkeypatch.setenv("TMPDIR", str(servers))
+    with subprocess.Popen(
+        [sys.executable, live_demo.__file__], cwd=place, stdout=subprocess.PIPE, text=True
+    ) as demo:
+        assert demo.stdout is not None
+        lines, seen = [], 0
+        while seen < 6:
+            lines.append(demo.stdout.readline())
+            assert lines[-1], "it has ended: " + "".join(lines)
+            seen += "messages wait" in lines[-1]
+        assert len(list_processes(str(servers))) >= 3
+        shown = [line for line in lines if "lakeward status" in line or "lakeward explain" in line]
+        assert len(shown) == 2
+        for line in shown:
+            assert subprocess.run(line.split(), cwd=place / live_demo.FOLDER, check=False).returncode == 0
+        demo.send_signal(signal.SIGINT)
+        rest = demo.stdout.read()
+    assert demo.returncode == 0, rest
+    assert "all is stopped" in rest
+    assert list_processes(str(place)) == []
+    assert list(servers.iterdir()) == []
