@@ -114,14 +114,28 @@ def writings(
     """Return how cells of JSON are written, in rows and in messages.
 
     The format of their column says so, else the schema beside the message, else the connector's modes. The unit of
-    a time, and whether bytes are base64, are what a schema says, whatever the format.
+    a time, and whether bytes are base64, are what a schema says, whatever the format. Raises ConfigError where it
+    says that bytes are a text, and nothing says in which form.
     """
     found = {}
     for column in dimension.schema:
         own, told = formats.get(column.name), described.get(column.name)
+        if own is None and told is not None and column.type.name == "binary":
+            _check_form_of_bytes(options, dimension, told)
         is_told = told is not None and _counts(told, column, own) and _tells(options, told, column)
         found[column.name] = _told(options, column, told) if is_told and told else _writing(options, column, own)
     return found
+
+
+def _check_form_of_bytes(options: FilesOptions, dimension: Dimension, told: Described) -> None:
+    """Raise ConfigError for bytes that come as a text, where `binary` says they do not: hex may be base64, too."""
+    if options.binary == "bytes" and told.type is not None and told.type.name == "string":
+        raise ConfigError(
+            f"{dimension.name}: nothing says how the bytes of {told.name} are written",
+            found='the schema beside the messages calls them a text, and `binary = "bytes"` says otherwise',
+            todo="Set `binary` to the connector's binary.handling.mode; or, where the source itself has a text in "
+            f'this column, its `format` under [tables."{dimension.name}".columns].',
+        )
 
 
 def needs_schemas(options: FilesOptions, dimension: Dimension) -> bool:

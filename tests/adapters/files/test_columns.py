@@ -47,6 +47,29 @@ def test_bytes_of_debezium_are_as_its_mode_says() -> None:
 
 
 @pytest.mark.parametrize(
+    ("type_", "name"), [("string", None), ("string", "io.debezium.data.Uuid"), ("bytes", None)]
+)
+@pytest.mark.parametrize("binary", ["bytes", "base64", "hex"])
+@pytest.mark.parametrize("own", [None, "base64"])
+def test_bytes_that_a_schema_calls_a_text_need_their_form(
+    type_: str, name: str | None, binary: str, own: str | None
+) -> None:
+    schema = {"type": "struct", "fields": [{"field": "data", "type": type_, "name": name}]}
+    (told,) = columns_of(json.dumps(schema), is_flat=True) or ()
+    formats = {} if own is None else {"data": own}
+
+    def written() -> Wire:
+        return writings(options("debezium", binary=binary), ITEM, formats, {"data": told})["data"].wire
+
+    if (type_, binary, own) == ("string", "bytes", None):
+        with pytest.raises(ConfigError, match="how the bytes of data are written"):
+            written()
+    else:
+        is_hex = binary == "hex" and type_ == "string" and own is None
+        assert written() is (Wire.HEX if is_hex else Wire.BASE64)
+
+
+@pytest.mark.parametrize(
     ("described", "wire"),
     [
         ({"type": "string"}, Wire.PLAIN),
