@@ -30,7 +30,8 @@ class Size:
     of windows it must be. A `small` batch must be so much faster than a `MERGE`, by the number of rows in
     the table, take so much less CPU with the fewest of these, and so much longer with the most. A batch that is
     `followed` may take so much longer than a commit of as many rows.
-    A full `load` must be so fast, to a copy, and a start `like` for like take no longer than so.
+    A full `load` must be so fast, to a copy, and a start `like` for like take no longer than so; a `snapshot` of a
+    database so fast, to a read of it, and so many `events` in `messages`, to a job that parses and ranks them.
     """
 
     changes: Mapping[int, float | None]
@@ -60,6 +61,9 @@ class Size:
     small_growth: float | None
     followed: float | None
     load: float | None
+    snapshot: float | None
+    messages: float | None
+    events: int
 
 
 FULL: Final = Size(
@@ -90,6 +94,9 @@ FULL: Final = Size(
     small_growth=3.0,
     followed=3.0,
     load=0.65,
+    snapshot=0.9,
+    messages=3.0,
+    events=1_000_000,
 )
 QUICK: Final = Size(
     changes={20_000: None},
@@ -119,6 +126,9 @@ QUICK: Final = Size(
     small_growth=None,
     followed=None,
     load=None,
+    snapshot=None,
+    messages=None,
+    events=5_000,
 )
 """Too small for a verdict: shows that everything works."""
 

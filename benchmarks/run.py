@@ -1,6 +1,6 @@
 """`make bench`: lakeward against the naive job, as ratios; fails where a target is missed.
 
-python benchmarks/run.py [--phase 1,2,…,13] [--quick] [--json] [--folder FOLDER]
+python benchmarks/run.py [--phase 1,2,…,15] [--quick] [--json] [--folder FOLDER]
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from typing import Any
 from formats import formats
 from histories import histories
 from loads import full_loads
+from messages import messages
 from phases import FULL, PHASES, QUICK, Measured, Say, Size, gate
 from processes import HEAP
 from rich.console import Console
 from rich.table import Table
 from sizes import big_file, many_tables, one_application
 from small import followed, small_batches
+from snapshots import snapshots
 from soak import soak
 
 ALL = {
@@ -42,6 +44,8 @@ ALL = {
     11: small_batches,
     12: full_loads,
     13: followed,
+    14: snapshots,
+    15: messages,
 }
 
 
