@@ -29,13 +29,15 @@ F = TypeVar("F")
 class SourceAccess(Generic[F]):
     """How the source of a table is asked: the database, what it calls the table, and how names of columns change.
 
-    `rules` are those of the table; names of columns at the source are `spelled` by the feed.
+    `rules` are those of the table; names of columns at the source are `spelled` by the feed, which `is_debezium`
+    where its values are those of a connector of Debezium.
     """
 
     database: SourceDatabase[F]
     table: TableName
     rules: TableRules
     spelled: Callable[[str], str] = str
+    is_debezium: bool = False
 
 
 def verify_against_source(
@@ -58,7 +60,8 @@ def verify_against_source(
             "its name in the feed, too; and may the user see it?",
         )
     dimension = _as_it_stands(job.dimension, standing)
-    columns = match_columns(dimension, _form(access, source), source, access.spelled)
+    form, spelled = _form(access, source), access.spelled
+    columns = match_columns(dimension, form, source, spelled, is_debezium=access.is_debezium)
     account = ledger.account(str(name))
     is_lifted = bool(account.acked.get(LOG_ALARM))
 

@@ -19,6 +19,9 @@ _NUMBERS: Final = frozenset({"boolean", "int", "bigint", "float", "double", "dec
 _PADDED: Final = frozenset({"char", "character", "bpchar", "nchar"})
 """Types of databases whose texts have blanks at the end that mean nothing; feeds leave them out, or not."""
 
+_REWRITTEN: Final = frozenset({"time", "timetz", "interval", "point", "geometry", "geography", "hstore"})
+"""Types of databases whose values the connectors of Debezium write as numbers, objects, or texts of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedColumn:
@@ -51,12 +54,18 @@ class ComparedColumns:
 
 
 def match_columns(
-    dimension: Dimension, form: Shape, source: SourceTable, spelled: Callable[[str], str] = str
+    dimension: Dimension,
+    form: Shape,
+    source: SourceTable,
+    spelled: Callable[[str], str] = str,
+    *,
+    is_debezium: bool = False,
 ) -> ComparedColumns:
     """Return the columns that a table and its source have in common; others are named, with the reason.
 
     `form` is what the rules of the table make of the columns that the source delivers, whose names are `spelled` as
-    that. Raises ConfigError for a table without a key, and for one whose key the source does not have as it is.
+    that. The feed of a table `is_debezium` where a connector of Debezium wrote its values. Raises ConfigError
+    for a table without a key, and for one whose key the source does not have as it is.
     """
     if not dimension.key:
         raise ConfigError(
@@ -69,6 +78,8 @@ def match_columns(
         made_of = delivered.get(column.name) if form.schema.find(column.name) else column.name
         own = None if made_of is None else named.get(made_of) or named.get(made_of.lower())
         why = _why_not(dimension, column, own, is_made=made_of is None)
+        if why is None and is_debezium and own is not None and _is_rewritten(column, own):
+            why = f"Debezium writes {own.written} in a form of its own"
         if own is None or why is not None:
             left_out[column.name] = why or "the source does not have it"
         else:
@@ -121,6 +132,12 @@ def _why_not(dimension: Dimension, column: Column, source: SourceColumn | None, 
     if _read_as(column.type, source) is None:
         return f"it is {source.written} at the source and {column.type} in the table"
     return None
+
+
+def _is_rewritten(column: Column, source: SourceColumn) -> bool:
+    """Whether the text of a column is not that of its database: `_` begins the names of PostgreSQL's arrays."""
+    written = source.written.lower().partition("(")[0].strip()
+    return column.type.name == "string" and (written in _REWRITTEN or written.startswith("_"))
 
 
 def _read_as(type_: Type, source: SourceColumn) -> Type | None:

@@ -142,9 +142,17 @@ def _compared(container: Any, configured: Configured, name: TableName, patience:
         table=asked_name(configured, name),
         rules=configured.rules(name),
         spelled=str if settings is None else spelling(settings),
+        is_debezium=_is_debezium(configured, name),
     )
     waiting = WaitPolicy(patience=patience, now=container.runtime().now, sleep=sleep)
     return verify_against_source(job_of(container, name), access, container.ledger(), waiting)
+
+
+def _is_debezium(configured: Configured, name: TableName) -> bool:
+    """Return whether the values of a table are those of a connector of Debezium, the default of a broker."""
+    source = {**configured.settings.source, **configured.tables[name].source}
+    default = "debezium" if source["kind"] == "kafka" else ""
+    return str(source.get("format", default)).startswith("debezium")
 
 
 def _chosen(configured: Configured, wanted: Sequence[str]) -> Sequence[TableName]:

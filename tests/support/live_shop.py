@@ -8,7 +8,8 @@ from random import Random
 SHOP = """
 CREATE TABLE shop.customer (
     id int PRIMARY KEY, name varchar(40) NOT NULL DEFAULT 'nobody', balance numeric(10,2), note text);
-CREATE TABLE shop.orders (region varchar(2), number int, total numeric(10,2), PRIMARY KEY (region, number));
+CREATE TABLE shop.orders (
+    region varchar(2), number int, total numeric(10,2), due time DEFAULT '10:11:12', PRIMARY KEY (region, number));
 """
 """As both databases take it."""
 
