@@ -30,8 +30,10 @@ class Size:
     of windows it must be. A `small` batch must be so much faster than a `MERGE`, by the number of rows in
     the table, take so much less CPU with the fewest of these, and so much longer with the most. A batch that is
     `followed` may take so much longer than a commit of as many rows.
-    A full `load` must be so fast, to a copy, and a start `like` for like take no longer than so; a `snapshot` of a
-    database so fast, to a read of it, and so many `events` in `messages`, to a job that parses and ranks them.
+    Many tables `side_by_side` must be so fast, to the naive job with one after the other; a full `load`, and one
+    file of new rows, so fast to a copy; and a start `like` for like may take no longer than so. A `snapshot` of a
+    database must be so fast, to a read of it, and so many `events` in `messages`, to a job that parses and ranks
+    them.
     """
 
     changes: Mapping[int, float | None]
@@ -64,12 +66,13 @@ class Size:
     snapshot: float | None
     messages: float | None
     events: int
+    side_by_side: float | None
 
 
 FULL: Final = Size(
-    changes={1_000_000: 3.0, 5_000_000: 5.0},
+    changes={1_000_000: 8.0, 5_000_000: 20.0},
     memory={1_000_000: 2.0, 5_000_000: 1.3},
-    many=15.0,
+    many=60.0,
     start=1.3,
     like=1.2,
     keys=10_000,
@@ -88,7 +91,7 @@ FULL: Final = Size(
     rows_of_1_gb=6_500_000,
     versions={"iceberg": 10_000_000, "delta": 5_000_000, "hudi": 5_000_000},
     history=2.0,
-    window=10.0,
+    window=6.0,
     small={1_000_000: 5.0, 10_000_000: 25.0},
     small_cpu=6.0,
     small_growth=3.0,
@@ -97,6 +100,7 @@ FULL: Final = Size(
     snapshot=0.9,
     messages=3.0,
     events=1_000_000,
+    side_by_side=1.5,
 )
 QUICK: Final = Size(
     changes={20_000: None},
@@ -129,6 +133,7 @@ QUICK: Final = Size(
     snapshot=None,
     messages=None,
     events=5_000,
+    side_by_side=None,
 )
 """Too small for a verdict: shows that everything works."""
 

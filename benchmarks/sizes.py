@@ -70,6 +70,7 @@ def many_tables(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         what=f"{size.tables} tables with {FILES} files of {CHANGES:,} rows each (naive: one table, scaled up)",
         theirs=[scaled],
         ours=[taken],
+        bound=size.side_by_side,
     )
 
 
@@ -90,6 +91,7 @@ def big_file(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         what=f"one CSV file of {gigabytes:.2f} GB, {size.rows_of_1_gb:,} new rows",
         theirs=[taken["naive"]],
         ours=[taken["lakeward"]],
+        bound=size.load,
     )
 
 
