@@ -114,13 +114,14 @@ def connect(settings: Any, runtime: Runtime) -> Any:
     """Return the broker that the settings name; nothing is asked of it yet."""
     try:
         from lakeward.adapters.kafka.client import KafkaBroker  # noqa: PLC0415
+        from lakeward.adapters.kafka.several_topics import SeveralTopics  # noqa: PLC0415
     except ImportError as error:
         raise SetupError(
             "the client of Kafka is not installed",
             found=str(error),
             todo="Install it: pip install 'lakeward[kafka]'.",
         ) from error
-    return KafkaBroker(settings, runtime.base, runtime.secret)
+    return SeveralTopics(KafkaBroker(settings, runtime.base, runtime.secret))
 
 
 def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any, Mapping[TableName, Any], Path]:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.kafka.broker import Broker
+from lakeward.adapters.kafka.several_topics import BETWEEN
 from lakeward.adapters.landed.places import filled
 from lakeward.core.dimension import TableName
 from lakeward.core.nearest import nearest
@@ -34,13 +35,13 @@ class KafkaLanding:
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what to know of a table whatever its next batch is."""
         options, topic = self.of_tables.get(table, self.options), self.topic_of(table)
-        found = [] if topic in self._topics else [self._no_topic(topic)]
+        found = [self._no_topic(one) for one in topic.split(BETWEEN) if one not in self._topics]
         if not options.orders_rows:
             found.append("No `order_by` is set: the records of a key count as they arrive.")
         return [*found, *options.message_cautions()]
 
     def topic_of(self, table: TableName) -> str:
-        """Return the topic of a table."""
+        """Return the topic of a table, or several with a comma between."""
         return filled(self.of_tables.get(table, self.options).folder, table)
 
     def _no_topic(self, topic: str) -> str:

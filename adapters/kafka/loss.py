@@ -7,6 +7,7 @@ from typing import Final
 
 from lakeward.adapters.kafka.broker import Topic
 from lakeward.adapters.kafka.ranges import OffsetRange
+from lakeward.adapters.kafka.several_topics import Place
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 
@@ -30,7 +31,8 @@ def refuse_other_topic(table: TableName, name: str, topic: Topic | None, applied
     elif last.id != topic.id:
         found = f"{name} was made anew: its id is {topic.id}, and was {last.id}"
     elif gone := sorted({one.partition for one in applied} - topic.partitions.keys()):
-        found = f"{name} has {len(topic.partitions)} partitions now; partition {gone[0]} was read and is gone"
+        place = Place.of(name, gone[0])
+        found = f"{place.topic} has fewer partitions now; partition {place.partition} was read and is gone"
     else:
         return
     raise AlarmRaised("KAFKA-002", f"{table}: its topic is another one now", found=found, todo=_ANEW)
@@ -47,12 +49,12 @@ def topic_changed(table: TableName, topic: Topic) -> SourceError:
 def refuse_end(table: TableName, topic: Topic, positions: Mapping[int, int]) -> None:
     """Raise KAFKA-002 where a partition ends before the offset that comes next: its log was cut off."""
     for partition, position in positions.items():
-        high = topic.partitions[partition].high
+        high, place = topic.partitions[partition].high, Place.of(topic.name, partition)
         if position > high:
             raise AlarmRaised(
                 "KAFKA-002",
                 f"{table}: its topic ends before what was applied",
-                found=f"{topic.name}, partition {partition}, ends at offset {high:,}, and all before "
+                found=f"{place.topic}, partition {place.partition}, ends at offset {high:,}, and all before "
                 f"{position:,} is applied: messages were lost at the broker, and others took their offsets",
                 todo=_ANEW,
             )
@@ -82,10 +84,11 @@ def refuse_unknown_start(table: TableName, topic: Topic) -> None:
     """Raise ConfigError where a table begins, the beginning of its topic is gone, and no setting says what then."""
     gone = [(partition, low) for partition, (low, _) in sorted(topic.partitions.items()) if low > 0]
     if gone:
-        partition, low = gone[0]
+        (number, low), *_ = gone
+        name, partition = Place.of(topic.name, number)
         raise ConfigError(
             f"{table}: where it begins must be said, since the beginning of its topic is gone",
-            found=f"{topic.name}, partition {partition}, begins at offset {low:,}",
+            found=f"{name}, partition {partition}, begins at offset {low:,}",
             todo='Set `start` under [source]: "earliest" (what is still there), "latest" (what comes from now on), '
             "or a time. A topic without its beginning holds no whole table, unless it is compacted, or a snapshot "
             "lies in it.",

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, Pos
 from lakeward.adapters.files.form import MessageForm, once_each
 from lakeward.adapters.kafka.access import RegistryOptions, SecurityOptions
 from lakeward.adapters.kafka.plain_records import DELETE, OPERATION
+from lakeward.adapters.kafka.several_topics import BETWEEN, MOST
 
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -26,6 +27,17 @@ def _topics(value: str | None) -> str | None:
     if not _TOPIC.fullmatch(value.replace("{schema}", "s").replace("{table}", "t")):
         raise ValueError("must be the name of a topic: letters, digits, `.`, `_` and `-`")
     return value
+
+
+def _own_topics(value: str | list[str] | None) -> str | None:
+    """Return the topics of a table with a comma between; raises ValueError for what cannot be topics."""
+    if not isinstance(value, list):
+        return _topics(value)
+    if not 0 < len({*value}) == len(value) <= MOST:
+        raise ValueError(f"must be 1 to {MOST} topics, each once")
+    if any("{" in name for name in value):
+        raise ValueError("must be names of topics, without {schema} and {table}")
+    return BETWEEN.join(_topics(name) or "" for name in value)
 
 
 def _start(value: str | None) -> str | None:
@@ -89,7 +101,11 @@ class _Messages(MessageForm):
 class KafkaTableOptions(_Messages):
     """What is so for the messages of one table alone, where it is not as [source] says."""
 
-    topics: Annotated[str | None, AfterValidator(_topics)] = Field(None, description="The topic of this table.")
+    topics: Annotated[str | list[str] | None, AfterValidator(_own_topics)] = Field(
+        None,
+        description="The topic of this table, or a list of several, which stays as it is. Where nothing but "
+        "arrival orders messages, those of a topic that is named later count as later.",
+    )
 
 
 class _Where(BaseModel):

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from lakeward.adapters.kafka.several_topics import Place
+
 NAMES: Final = r"\+?[^+/]+\+(?P<partition>\d{1,5})\+(?P<counter>\d{1,13})-\d{1,13}\+[\w-]+\.json"
 """The names of staged files, as a pattern for the source of files: partition and first offset give the order."""
 
@@ -48,7 +50,8 @@ class OffsetRange:
     @property
     def words(self) -> str:
         """The range as people read it."""
-        return f"{self.topic}, partition {self.partition}, offsets {self.start:,} to {self.end - 1:,}"
+        topic, partition = Place.of(self.topic, self.partition)
+        return f"{topic}, partition {partition}, offsets {self.start:,} to {self.end - 1:,}"
 
     @classmethod
     def read(cls, name: str) -> OffsetRange | None:

@@ -176,7 +176,7 @@ class KafkaSource:
         return replace(taken, leftovers=leftovers, overtaken=gone)
 
     def topic_of(self, table: TableName) -> str:
-        """Return the topic of a table."""
+        """Return the topic of a table, or several with a comma between."""
         return filled(self.of_tables.get(table, self.files.options).folder, table)
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:

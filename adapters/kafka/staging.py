@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from lakeward.adapters.kafka.broker import Record
 from lakeward.adapters.kafka.lines import ToLine, to_line
 from lakeward.adapters.kafka.ranges import OffsetRange, read_names
+from lakeward.adapters.kafka.several_topics import Place
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger import SourceObject
@@ -75,11 +76,12 @@ class Staging:
         if first is None:
             return None
         count, size, last, reached = 0, 0, first, of.end
+        place = Place.of(of.topic, of.partition)
         part = self._part(table, of)
         try:
             with part.open("wb") as file:
                 for record in chain([first], records):
-                    size += file.write(to_line(of.topic, of.partition, record))
+                    size += file.write(to_line(*place, record))
                     count, last = count + 1, record
                     if is_full(count, size):
                         reached = record.offset + 1
