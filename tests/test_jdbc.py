@@ -153,21 +153,22 @@ def test_changes_of_mariadb(project: Project, mariadb: servers.Server, monkeypat
         CREATE TABLE shop.item (
             id bigint unsigned PRIMARY KEY, name varchar(20), price decimal(8,2), at timestamp(6) NULL,
             local datetime(6), born date, raw varbinary(8), ok bit(1), y year, t time, doc json, u uuid,
-            small tinyint(1), version int NOT NULL);
+            small tinyint(1), mood enum('sad','ok'), tags set('a','b','c'), code char(5), version int NOT NULL);
         SET time_zone = '+00:00';
         INSERT INTO shop.item VALUES
             (18446744073709551615, 'a', 1.50, '2026-03-29 01:30:00.123456', '2026-03-29 02:30:00.123456',
              '1582-10-10', x'00ff', b'1', 2026, '-10:11:12', '{"a": 1}',
-             '6f9619ff-8b86-d011-b42d-00c04fc964ff', 7, 1)""")
+             '6f9619ff-8b86-d011-b42d-00c04fc964ff', 7, 'ok', 'a,c', 'ab', 1)""")
     tables = '[tables."shop.item"]\nkey = ["id"]\nsource = { cursor = "version", overlap = 0 }\n'
     configure(project, mariadb, tables, monkeypatch)
     assert len(project.run()["shop.item"]["batches"]) == 1
     names = ("id", "name", "price", "at", "local", "born", "raw", "ok", "y", "t", "doc", "u", "small")
+    names += ("mood", "tags", "code")
     assert read_rows(project, "item", *names) == [
         (
             *(D(18446744073709551615), "a", D("1.50"), datetime(2026, 3, 29, 1, 30, 0, 123456, UTC)),
             *(datetime(2026, 3, 29, 2, 30, 0, 123456), date(1582, 10, 10), b"\x00\xff", True, 2026),
-            *("-10:11:12", '{"a": 1}', "6f9619ff-8b86-d011-b42d-00c04fc964ff", 7),
+            *("-10:11:12", '{"a": 1}', "6f9619ff-8b86-d011-b42d-00c04fc964ff", 7, "ok", "a,c", "ab"),
         )
     ]
     mariadb.tell("INSERT INTO shop.item (id, version) VALUES (2, 2)")

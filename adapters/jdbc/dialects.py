@@ -97,7 +97,8 @@ MARIADB: Final = Dialect(
     server="SELECT @@server_id",
     clock="SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
     text="CHAR",
-    texts=frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json"}),
+    # What the driver calls CHAR (enum and set, too) Spark would fill with blanks to its length.
+    texts=frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext", "json"}),
     times={},
 )
 """MariaDB and MySQL."""

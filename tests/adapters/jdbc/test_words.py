@@ -164,3 +164,9 @@ def test_a_table_says_for_itself_what_is_otherwise_there() -> None:
     own = {ITEM: {"overlap": 7, "partitions": 2}}
     settings, tables = read_options({**of_source, "formats": {}, "tables": own}, runtime)
     assert (settings.overlap, tables[ITEM].overlap, tables[ITEM].cursor) == ("1h", "7", "at")
+
+
+@pytest.mark.parametrize("written", ["enum('sad','ok')", "set('a','b')", "char(5)", "uuid"])
+def test_what_spark_would_fill_with_blanks_is_cast_by_mariadb(written: str) -> None:
+    column = SourceColumn(name="x", written=written, type=parse_type("string"))
+    assert dialect_of("mysql").value(column, parse_type("string"), "`x`") == "CAST(`x` AS CHAR) AS `x`"
