@@ -9,7 +9,9 @@ LINE ?= $(if $(filter hudi,$(FORMAT)),3.5,4.1)
 VENV := .venv$(if $(filter-out 4.1,$(LINE)),-$(LINE))
 LOCK := requirements/dev$(if $(filter-out 4.1,$(LINE)),-$(LINE)).txt
 BIN := $(VENV)/bin
-# What is imported is compiled then; most never is.
+# Python compiles a module when it is first imported; most are never imported. The many processes that tests start
+# must find the result, so a setting of the environment that keeps Python from writing it is not passed on.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 LOCKED = $(INSTALL) --require-hashes --requirement
 
