@@ -257,6 +257,7 @@ def test_a_clustered_table_of_delta_stays_clustered(project: Project, spark: Spa
     assert list(clustered_by(DeltaTable(str(path_of(project))), log)) == ["name"]
 
 
+@pytest.mark.long
 def test_a_table_of_delta_that_a_feature_was_dropped_from_is_taken_over(
     project: Project, spark: SparkSession
 ) -> None:

@@ -261,6 +261,7 @@ def test_a_summary_follows_updates_and_deletes_of_what_it_is_made_of(project: Pr
     assert exported["rows"] == len(pq.read_table(project.folder / "out")) == 3
 
 
+@pytest.mark.long
 @any_kind
 def test_a_source_whose_structs_get_fields_is_read_as_it_was_and_as_it_is(project: Project) -> None:
     project.configure(NESTED, source=TIMED)
@@ -372,6 +373,7 @@ columns = ["city"]
 """
 
 
+@pytest.mark.long
 @any_kind
 def test_a_history_of_mirrors_begins_and_ends_with_the_changes_that_a_run_found(project: Project) -> None:
     project.configure(TWO.format(first=""), source=TIMED)

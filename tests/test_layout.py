@@ -122,9 +122,10 @@ def test_what_the_settings_do_not_name_stays_as_it_is(fed: Project) -> None:
     "modes",
     [
         ("merge-on-read", "copy-on-write"),
-        pytest.param(("copy-on-write", "merge-on-read"), marks=pytest.mark.long),
+        ("copy-on-write", "merge-on-read"),
     ],
 )
+@pytest.mark.long
 def test_delta_goes_from_one_write_mode_to_the_other(fed: Project, modes: tuple[str, str]) -> None:
     fed.kind = "delta"
     says(fed, f'write_mode = "{modes[0]}"')

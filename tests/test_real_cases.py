@@ -99,6 +99,7 @@ def test_policies_are_those_of_the_published_notebook(project: Project, kind: st
 
 
 @LARGE
+@pytest.mark.long
 def test_pgbench_equals_its_database_and_its_plan(project: Project, kind: str) -> None:
     """100,000 accounts, ties of many clients, one hot row; the history has no key."""
     project.kind = kind

@@ -49,6 +49,9 @@ thorough = settings(max_examples=tries(40, 200), deadline=None)
 FEEDS = 1000
 """How many feeds a broken join gets to betray itself; most need a few."""
 
+TELLING = (91, 348, 395, 444, 502, 611)
+"""Feeds that find what others seldom do: they come first."""
+
 
 @pytest.mark.parametrize("law", LAWS)
 @thorough
@@ -341,5 +344,5 @@ def test_a_broken_join_breaks_a_law(
 
 
 def play(law: Callable[[Random], None], feeds: int) -> None:
-    for seed in range(feeds):
+    for seed in (*TELLING, *range(feeds)):
         law(Random(seed))
