@@ -32,7 +32,7 @@ CREATE SCHEMA shop;
 CREATE TABLE shop.orders (id bigint PRIMARY KEY, customer bigint, status text, city text, note text, quantity int,
     price numeric(12,2), discount double precision, is_paid boolean, ordered_on date, shipped_at timestamptz,
     channel text);
-INSERT INTO shop.orders SELECT n, n * 7919 % 1000000, (ARRAY['open', 'paid', 'shipped'])[n % 3 + 1], 'Köln',
+INSERT INTO shop.orders SELECT n, n::bigint * 7919 % 1000000, (ARRAY['open', 'paid', 'shipped'])[n % 3 + 1], 'Köln',
     'two words ' || n, n % 100, n % 1000000 / 100.0, n % 100 / 100.0, n % 2 = 0, DATE '2026-01-01' + n % 300,
     CASE WHEN n % 5 > 0 THEN TIMESTAMPTZ '2026-01-01 00:00:00+00' + n * INTERVAL '1 second' END, 'web'
     FROM generate_series(1, {rows}) n;
