@@ -31,7 +31,7 @@ demo-live: setup servers ## Let a shop in PostgreSQL flow through Debezium and a
 test: ## Lint, types, all tests without Spark, and a lap of each table format: half an hour
 	$(call measured,LAKEWARD_LAP=1)
 
-gate: ## What CI runs: all tests but the long ones, on both lines of Spark: under an hour
+gate: ## What CI runs: all tests but the long ones, on both lines of Spark: half an hour
 	$(call measured)
 
 # Sets up and checks style, then runs all else side by side, with these settings; says in the end how long each part took.
