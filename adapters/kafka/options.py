@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, Pos
 from lakeward.adapters.files.form import MessageForm, once_each
 from lakeward.adapters.kafka.access import RegistryOptions, SecurityOptions
 from lakeward.adapters.kafka.plain_records import DELETE, OPERATION
-from lakeward.adapters.kafka.several_topics import BETWEEN, MOST
+from lakeward.adapters.kafka.several_topics import BETWEEN, fit_a_name
 
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -33,8 +33,10 @@ def _own_topics(value: str | list[str] | None) -> str | None:
     """Return the topics of a table with a comma between; raises ValueError for what cannot be topics."""
     if not isinstance(value, list):
         return _topics(value)
-    if not 0 < len({*value}) == len(value) <= MOST:
-        raise ValueError(f"must be 1 to {MOST} topics, each once")
+    if not 0 < len({*value}) == len(value):
+        raise ValueError("must be one topic or more, each once")
+    if len(value) > 1 and not fit_a_name(value):
+        raise ValueError("are too many: the names and ids of all of them must fit into the name of a file")
     if any("{" in name for name in value):
         raise ValueError("must be names of topics, without {schema} and {table}")
     return BETWEEN.join(_topics(name) or "" for name in value)

@@ -12,8 +12,13 @@ from lakeward.core.errors import ConfigError
 BETWEEN: Final = ","
 """What stands between the names of topics: no name of one has it."""
 
-MOST: Final = 100
-"""How many topics a table may have."""
+_ID: Final = len("--") + 22
+"""The characters of a topic's id in the name of a file, with what stands between two."""
+
+_NUMBERS: Final = len("+12345+1234567890123-1234567890123+.json")
+
+_NAME: Final = 255
+"""The characters that the name of a file may have."""
 
 _PARTITIONS: Final = 1000
 """How many partitions each of several topics may have."""
@@ -36,6 +41,15 @@ class Place(NamedTuple):
         if len(names) == 1:
             return cls(topic, partition)
         return cls(names[partition // _PARTITIONS], partition % _PARTITIONS)
+
+
+def fit_a_name(names: Collection[str]) -> bool:
+    """Return whether the name of a file can tell ranges of these topics: it has their names and their ids.
+
+    >>> fit_a_name(["orders-v1", "orders-v2"]), fit_a_name([f"shop-{n}.public.orders" for n in range(6)])
+    (True, False)
+    """
+    return len(BETWEEN.join(names)) + _ID * len(names) + _NUMBERS <= _NAME
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed
 
 from lakeward.adapters import kafka
-from lakeward.adapters.kafka.several_topics import SeveralTopics
+from lakeward.adapters.kafka.ranges import OffsetRange
+from lakeward.adapters.kafka.several_topics import BETWEEN, SeveralTopics, fit_a_name
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError
 
@@ -140,6 +141,15 @@ MANY = [f"t{number}" for number in range(101)]
 def test_what_cannot_be_topics_is_refused(tmp_path: Path, topics: list[str]) -> None:
     with pytest.raises(ConfigError, match="topics"):
         feed(tmp_path, *topics).open()
+
+
+def test_what_fits_a_name_makes_no_longer_one() -> None:
+    """Of any number of topics the most whose longest file can still be named."""
+    for length in (1, 9, 21, 60):
+        topics = [f"{number:0{length}}" for number in range(12)]
+        count = max(n for n in range(1, 12) if fit_a_name(topics[:n]))
+        found = OffsetRange(BETWEEN.join(topics[:count]), "--".join(["i" * 22] * count), 11_999, 10**13 - 2, 10**13)
+        assert len(found.name) <= 255
 
 
 def test_a_single_topic_is_what_it_was(tmp_path: Path) -> None:
