@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -28,10 +29,16 @@ NOT_PLAIN: Final = {setting: f"_lakeward_not_plain_{setting}" for setting in SET
 """Flags of a JSON object, by setting: it lacks what the setting names, or has an object or a list there."""
 
 NEAR_WORD: Final = "_lakeward_near_word"
-"""Flags a row whose word for the operation differs in case or blanks alone from one that the settings name."""
+"""Flags a row whose word for the operation is nearly one that the settings name.
+
+It differs in case or blanks alone, or is the same whole number with a fraction of zeros.
+"""
 
 _BLANKS: Final = " \t\r\n"
 """What may stand around a word that is nearly another: a row of a file with other ends may end in CR."""
+
+_ZEROS: Final = r"^(-?[0-9]+)[.]0+$"
+"""A whole number as a column of floats or decimals has it."""
 
 FIELD_FLAGS: Final = (*LACKS.values(), *NOT_PLAIN.values(), NEAR_WORD)
 
@@ -110,22 +117,31 @@ def _json_column(of: str, names: Sequence[str]) -> JsonField:
 
 
 def near_word(words: Collection[str]) -> str:
-    """Return whether a row has a word that is none of these, and is one of them but for case and blanks, as SQL."""
-    said, alike = ", ".join(map(text, words)), ", ".join(text(word.strip().lower()) for word in words)
-    bare = f"lower(btrim({OP_TEXT}, {text(_BLANKS)}))"
+    """Return whether a row has a word that is none of these, and is nearly one of them, as SQL."""
+    said, alike = ", ".join(map(text, words)), ", ".join(text(_bare(word)) for word in words)
+    bare = f"regexp_replace(lower(btrim({OP_TEXT}, {text(_BLANKS)})), {text(_ZEROS)}, '$1')"
     is_near = f"{OP_TEXT} NOT IN ({said}) AND {bare} IN ({alike})" if words else "false"
     return f"coalesce({is_near}, false) AS {NEAR_WORD}"
 
 
+def _bare(word: str) -> str:
+    r"""Return a word without what may differ in one that is nearly the same.
+
+    >>> _bare(" D\r"), _bare("1.00"), _bare("1.05")
+    ('d', '1', '1.05')
+    """
+    return re.sub(_ZEROS, r"\1", word.strip(_BLANKS).lower())
+
+
 def flag_near_words(rows: pa.Table, words: Collection[str]) -> pa.Table:
     """Return rows with the same flag; raises SparkNeeded for a word of other letters than those of ASCII."""
-    alike = {word.strip().lower() for word in words}
+    alike = {*map(_bare, words)}
     flags: dict[str | None, bool] = {None: False, **dict.fromkeys(words, False)}
     for word in rows.column(OP_TEXT).unique().to_pylist():
         if word not in flags:
             if not word.isascii():
                 raise SparkNeeded("a word for an operation has other letters than those of ASCII")
-            flags[word] = word.strip(_BLANKS).lower() in alike
+            flags[word] = _bare(word) in alike
     near = [flags[word] for word in rows.column(OP_TEXT).to_pylist()]
     return rows.append_column(NEAR_WORD, pa.array(near, pa.bool_()))
 
@@ -134,7 +150,8 @@ def count_near_words(found: Sequence[Group]) -> Mapping[str, int]:
     """Return how many rows have a word that is nearly one of an operation, by what a person should know of that."""
     rows = sum(group.rows for group in found if NEAR_WORD in group.flags and group.reason is None)
     words = (
-        "The word for the operation differs from one that `operation` names in case or blanks alone, and counts as "
+        "The word for the operation differs from one that `operation` names in case or blanks alone, or in zeros "
+        "behind the point, and counts as "
     )
     return {f"{words}another: name it as well where it means the same.": rows} if rows else {}
 
