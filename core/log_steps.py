@@ -182,7 +182,8 @@ class LogReached(NamedTuple):
 class LogChange(NamedTuple):
     """One change as it is compared with others: `time` is None where it is not told, or not believed.
 
-    `place` is lifted already; `has_place` says whether its message tells one.
+    `place` is lifted already; `has_place` says whether its message tells one. A truncate locks its table, so no
+    change of that lies about it in the log, though transactions overlap.
     """
 
     row: int
@@ -192,6 +193,7 @@ class LogChange(NamedTuple):
     is_read: bool = False
     has_place: bool = True
     is_initial: bool = False
+    is_truncate: bool = False
 
 
 def _greatest(*times: int | None) -> int | None:
@@ -227,8 +229,8 @@ def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReach
 
     `before` is how far the table, or the object's partition, is before the object, `table` before its batch. A row
     steps back for sure if it is newer than all before it and below the highest place before it; where transactions
-    overlap, below the lowest. One that is below the highest place and is of a server not seen before the object,
-    or tells no place, does so whatever its time.
+    overlap, below the lowest, unless it is a truncate. One that is below the highest place and is of a server not
+    seen before the object, or tells no place, does so whatever its time.
     """
     reached, sure, likely, newer = before, None, None, 0
     for change in sorted(changes):
@@ -238,7 +240,7 @@ def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReach
             reached = reached.with_span(_span([change]))
             continue
         is_newer, log = reached.is_newer(change.time), change.log
-        overlaps = log.overlap and change.has_place
+        overlaps = log.overlap and change.has_place and not change.is_truncate
         is_other = not change.has_place or before.is_other_server(log)
         is_lower = reached.highest is not None and change.place < reached.highest
         is_lowest = reached.lowest is not None and change.place < reached.lowest

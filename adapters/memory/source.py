@@ -188,6 +188,7 @@ def _in_log(event: ChangeEvent, log: LogName, restarts: Sequence[LogRestart], li
         log=log,
         is_read=event.operation is Operation.READ,
         has_place=event.position.has_order,
+        is_truncate=event.operation is Operation.TRUNCATE,
     )
 
 

@@ -170,6 +170,7 @@ def log_steps(frame: LocalFrame, found: Sequence[Group], reached: LogReached) ->
                 is_read=operation == Operation.READ.value and place.sequence != NO_SEQUENCE,
                 has_place=not no_place and place.sequence not in UNORDERED,
                 is_initial=bool(is_initial),
+                is_truncate=operation == Operation.TRUNCATE.value,
             )
             changes[place.object].append(change)
     steps = {item: find_steps(of_item, before[item], reached.of(item)) for item, of_item in changes.items()}

@@ -80,13 +80,14 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
     columns = {name: f"coalesce({name}, false)" if name in frame.columns else "false" for name in flags}
     log = LOG if LOG in frame.columns else "CAST(NULL AS string)"
     is_change = f"CASE WHEN {IS_EVENT} THEN {names.OPERATION} IS NOT NULL ELSE {has_order()} END"
+    is_truncate = f"{names.OPERATION} <=> '{Operation.TRUNCATE.value}'"
     changes = frame.where(f"{is_change} AND {names.SEQUENCE} NOT IN ({LOAD}, {READ})").selectExpr(
         f"{names.OBJECT} AS object",
         f"{names.ROW} AS row",
         f"{names.SEQUENCE} AS place",
         f"CASE WHEN NOT {columns[AHEAD]} THEN {names.TIME} END AS time",
         f"{log} AS log",
-        f"coalesce(startswith({log}, '{OVERLAP}'), false) AS overlaps",
+        f"coalesce(startswith({log}, '{OVERLAP}'), false) AND NOT {is_truncate} AS overlaps",
         f"NOT {columns[NO_PLACE]} AND {has_order()} AS has_place",
         f"{names.OPERATION} <=> '{Operation.READ.value}' AND {names.SEQUENCE} != {NO_SEQUENCE} AS is_read",
         f"{columns[INITIAL]} AS is_initial",

@@ -233,6 +233,26 @@ def test_a_restart_is_found_where_transactions_overlap_and_a_newer_change_is_sta
     assert feed.rows == {9: "first", 1: "c", 3: "d"}
 
 
+@pytest.mark.parametrize("partition", [None, 0])
+def test_a_truncate_of_a_new_log_is_told_where_transactions_overlap(partition: int | None) -> None:
+    """It waits for all changes of its table to be committed, so none of one log lies about it."""
+    feed = Feed()
+    feed.deliver((C, 1, "a", 100, 0), (C, 2, "b", 1000, 5), log=OVERLAPPING, partition=partition)
+    apply_changes(feed.job)
+    feed.deliver((T, None, None, 500, 3600), (C, 3, "c", 510, 3601), log=OVERLAPPING, partition=partition)
+    assert feed.decide() == 1
+    assert feed.rows == {3: "c"}
+
+
+def test_a_truncate_that_is_delivered_again_is_no_restart() -> None:
+    """A transaction that began before it may commit behind it, with an older time."""
+    feed = Feed()
+    truncate = (T, None, None, 500, 60)
+    feed.apply((C, 1, "a", 100, 0), truncate, (C, 2, "b", 900, 10), log=OVERLAPPING)
+    feed.apply(truncate, (C, 3, "c", 910, 70), log=OVERLAPPING)
+    assert feed.rows == {2: "b", 3: "c"}
+
+
 def test_two_restarts_are_two_decisions() -> None:
     feed = Feed()
     feed.apply((C, 1, "a", 900_000, 0))
