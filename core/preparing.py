@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from lakeward.core.databases import DATABASE_ALARM, add_databases, refuse_other_databases
 from lakeward.core.dimension import Dimension
 from lakeward.core.direct_load import load_writer
-from lakeward.core.errors import AlarmRaised, ConservationError, MendError
+from lakeward.core.errors import AlarmRaised, ConservationError, MendError, SourceError
 from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
 from lakeward.core.history.kept import options_of
@@ -36,6 +36,7 @@ from lakeward.core.refused_files import REFUSED_ALARM, refuse_refused_files
 from lakeward.core.replay import columns_with, is_as_written, is_readable_again, not_as_written
 from lakeward.core.splicing import refuse_in_part
 from lakeward.core.twins import first_twin
+from lakeward.core.unordered_truncates import refuse_unordered_truncate
 
 F = TypeVar("F")
 
@@ -68,7 +69,9 @@ def prepare_seen(
         passed = acked.get(DATABASE_ALARM, ())
         refuse_other_databases(job.dimension.name, batch.facts.databases, known or (), passed)
         refuse_log_restart(job.dimension, batch.facts, reached, restarts)
-    except AlarmRaised:
+        applied, records = seen.recalled.objects.values(), seen.recalled.records
+        refuse_unordered_truncate(str(job.dimension.name), batch.facts, taken, applied, records)
+    except (AlarmRaised, SourceError):
         batch.close()
         raise
     if not batch.facts.objects:

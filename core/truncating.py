@@ -10,11 +10,13 @@ from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.job import Job, Report
 from lakeward.core.ledger import SourceObject, Taken
+from lakeward.core.log_restart import LOG_ALARM, LogRestart
 from lakeward.core.looking import load_before, look
 from lakeward.core.numerals import format_count
 from lakeward.core.pipeline import truncate
 from lakeward.core.ports import Ack, Recalled
 from lakeward.core.progress import Progress
+from lakeward.core.unordered_truncates import is_ordered
 
 F = TypeVar("F")
 
@@ -41,6 +43,7 @@ def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: in
             found="what was changed since then is not remembered any more (`lateness`)",
             todo=f"Load the table anew: `lakeward reload {job.dimension.name}`. Nothing was changed.",
         )
+    _refuse_unordered(job, moment, place, recalled)
     report = truncate(job, place, time=time)
     if progress.object is not None:
         ack = Ack(code="LEDGER-005", about=(progress.object,), by=by, reason=reason, at=at, epoch=progress.epoch)
@@ -63,6 +66,23 @@ def _refuse(job: Job[F], progress: Progress, recalled: Recalled) -> None:
         raise ConfigError(
             f"{name} waits for a full load, which takes the place of all rows",
             todo="`lakeward reload --withdraw` takes that back. Nothing was changed.",
+        )
+
+
+def _refuse_unordered(job: Job[F], moment: str, place: Position, recalled: Recalled) -> None:
+    """Raise ConfigError for a place that says nothing of the rows of other partitions of a topic."""
+    restarts = LogRestart.all_of(recalled.acked(place.epoch).get(LOG_ALARM, ()))
+    try:
+        is_clear = is_ordered(place, look(job).taken, recalled.objects.values(), restarts)
+    except AlarmRaised as error:
+        if error.code != "LEDGER-005":
+            raise
+        return  # no file is there that would tell a partition
+    if not is_clear:
+        raise ConfigError(
+            f"{job.dimension.name}: {moment} is not before or behind all rows of its partitions",
+            found="its messages tell no place in the log of the source, so each partition has an order of its own",
+            todo="Load the table anew, from messages behind the truncate. Nothing was changed.",
         )
 
 

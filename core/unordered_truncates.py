@@ -1,0 +1,74 @@
+"""Truncates that nothing puts into an order with rows of other partitions of a topic.
+
+Where messages tell no place in the log of their source, their arrival orders them: the partition, then the
+offset. A truncate is of one partition, and for the rows of all. So one that comes with a batch would spare the rows
+of higher partitions, and one that is remembered would drop what a lower one brings later (docs/semantics.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lakeward.core.errors import SourceError
+from lakeward.core.events import NO_SEQUENCE, Position
+from lakeward.core.facts import BatchFacts, ObjectFacts
+from lakeward.core.ledger import SourceObject, Taken
+from lakeward.core.log_restart import LogRestart, lift_place
+from lakeward.core.memory import Record
+from lakeward.core.truncates import remembered_truncates
+
+
+def refuse_unordered_truncate(
+    table: str, facts: BatchFacts, taken: Taken, applied: Iterable[SourceObject], records: Iterable[Record]
+) -> None:
+    """Raise SourceError for a truncate without a place, of a batch or before it, in a topic of several partitions.
+
+    One that is remembered stops the table where rows come that it would drop: those of a partition below its own.
+    """
+    ends = _ends(taken, [*applied, *(one.object for one in facts.objects)])
+    if len(ends) < 2:
+        return
+    for place in sorted(facts.truncates):
+        if not _tells_place(place, taken.restarts):
+            name = next(one.object.name for one in facts.objects if one.object.order == place.object)
+            raise _refusal(table, f"row {place.row} of {name} is a truncate", ends)
+    for place in remembered_truncates(records):
+        end = next((end for end in ends if end > place.object), None)
+        late = [one for one in facts.objects if _is_below(one, place, taken, end)]
+        if late and not _tells_place(place, taken.restarts):
+            raise _refusal(table, f"{late[0].object.name} comes after a truncate of a partition above it", ends)
+
+
+def is_ordered(
+    truncate: Position, taken: Taken, applied: Iterable[SourceObject], restarts: Sequence[LogRestart]
+) -> bool:
+    """Whether the place of a truncate is before or behind each row of these objects, whatever its partition."""
+    return len(_ends(taken, applied)) < 2 or _tells_place(truncate, restarts)
+
+
+def _ends(taken: Taken, objects: Iterable[SourceObject]) -> Sequence[int]:
+    """Return the orders behind the partitions that objects are of."""
+    found = {taken.partition_end(item.name) for item in objects}
+    return sorted(end for end in found if end is not None)
+
+
+def _tells_place(truncate: Position, restarts: Sequence[LogRestart]) -> bool:
+    return truncate.sequence != lift_place(truncate._replace(sequence=NO_SEQUENCE), restarts).sequence
+
+
+def _is_below(item: ObjectFacts, truncate: Position, taken: Taken, end: int | None) -> bool:
+    """Whether an object has rows that a truncate of a partition with this end would drop, from one below that."""
+    own = taken.partition_end(item.object.name)
+    is_lower = own is not None and end is not None and own < end
+    return is_lower and item.least is not None and item.least < truncate
+
+
+def _refusal(table: str, what: str, ends: Sequence[int]) -> SourceError:
+    return SourceError(
+        f"{table}: nothing tells which rows a truncate removes",
+        found=f"{what}, its message tells no place in the log of the source, and the topic has at least "
+        f"{len(ends)} partitions",
+        todo="Nothing of this batch was applied; other tables go on. Let the messages tell their places "
+        "(docs/plain-files.md#messages-without-a-place), give the topic one partition, or keep truncates out at "
+        "the connector (`skipped.operations`). Then load the table anew, from messages behind this one.",
+    )
