@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from feed import KEY, OP, TABLE, TIME, TYPES
+from feed import OP, TABLE, TIME, TYPES
 from gate import check_equal
-from mirror import Mirror
+from mirror import Mirror, fill_settings
 from naive import Naive
 from phases import UNCOUNTED, Measured, Say, Size, by_turns, words
 from processes import HEAP, Elsewhere
@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark.session import Sessions
-from lakeward.entrypoints.settings import FILE
 
 _TEXTS: Final = {"price", "ordered_on", "shipped_at"}
 """Columns that a message has as text, though they are none."""
@@ -87,9 +86,10 @@ def messages(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     """Changes of a tenth as many keys, in a few files: of a kind that a topic's offsets would be."""
     feed = _Messages(folder / "landing", size.events // 10)
     say(f"phase 15: {size.events:,} messages of Debezium")
+    settings = fill_settings(folder / "lakeward", _SETTINGS, HEAP, landing=folder / "landing")
     ways = {
         "naive": Elsewhere(partial(start, folder / "naive")),
-        "lakeward": Elsewhere(partial(Mirror, _write_settings(folder))),
+        "lakeward": Elsewhere(partial(Mirror, settings)),
     }
     seconds: list[Mapping[str, float]] = []
     first = feed.write(size.events // 10, 1)
@@ -164,20 +164,3 @@ class _Messages:
         before, after = (row, None) if is_gone else (None, row)
         message = {"before": before, "after": after, "source": source, "op": "d" if is_gone else "u", "ts_ms": time}
         return json.dumps(message, separators=(",", ":")) + "\n"
-
-
-def _write_settings(folder: Path) -> Path:
-    own = folder / "lakeward"
-    own.mkdir(parents=True, exist_ok=True)
-    file = own / FILE
-    file.write_text(
-        _SETTINGS.format(
-            landing=folder / "landing",
-            spark="\n".join(f'"{name}" = "{value}"' for name, value in HEAP.items()),
-            table=TABLE,
-            key=KEY,
-            columns="\n".join(f'{name} = "{type_}"' for name, type_ in TYPES.items()),
-        ),
-        encoding="utf-8",
-    )
-    return file

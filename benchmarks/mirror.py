@@ -69,6 +69,23 @@ def write_settings(
     return file
 
 
+def fill_settings(folder: Path, settings: str, spark: Mapping[str, str], **values: object) -> Path:
+    """Write settings of the same table with another source; `values` are what else they have a place for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / FILE
+    file.write_text(
+        settings.format(
+            spark="\n".join(f'"{name}" = "{value}"' for name, value in spark.items()),
+            table=TABLE,
+            key=KEY,
+            columns="\n".join(f'{name} = "{type_}"' for name, type_ in TYPES.items()),
+            **values,
+        ),
+        encoding="utf-8",
+    )
+    return file
+
+
 class Mirror:
     """The table as lakeward keeps it. Spark is started, as the naive job's is, before anything is measured."""
 

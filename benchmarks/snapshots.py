@@ -11,14 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from feed import KEY, TABLE, TYPES
-from mirror import Mirror
+from feed import KEY, TABLE
+from mirror import Mirror, fill_settings
 from phases import UNCOUNTED, Measured, Say, Size, by_turns, words
 from processes import HEAP, Elsewhere
 
 from lakeward.core.ledger import Past
 from lakeward.core.loads import Load
-from lakeward.entrypoints.settings import FILE
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 import servers
@@ -105,7 +104,7 @@ def snapshots(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     with in_a_folder(servers.postgresql) as server:
         server.tell(_ROWS.format(rows=rows))
         os.environ |= {"DB_PASSWORD": server.password, "ROWS": str(rows), "BARE": str(folder)}
-        settings = _write_settings(folder, server)
+        settings = fill_settings(folder, _SETTINGS, HEAP, server=server)
         ways = {"bare": Elsewhere(partial(Bare, settings)), "lakeward": Elsewhere(partial(Staging, settings))}
         seconds: list[Mapping[str, float]] = []
         for pair in range(size.pairs + 1):
@@ -120,19 +119,3 @@ def snapshots(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         ours=[taken["lakeward"] for taken in seconds],
         bound=size.snapshot,
     )
-
-
-def _write_settings(folder: Path, server: servers.Server) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / FILE
-    file.write_text(
-        _SETTINGS.format(
-            server=server,
-            spark="\n".join(f'"{name}" = "{value}"' for name, value in HEAP.items()),
-            table=TABLE,
-            key=KEY,
-            columns="\n".join(f'{name} = "{type_}"' for name, type_ in TYPES.items()),
-        ),
-        encoding="utf-8",
-    )
-    return file

@@ -6,10 +6,8 @@ values that the database did not log, tombstones, markers of transactions, heart
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -69,24 +67,6 @@ def configure(project: Project, connect: Connect, server: servers.Server, prefix
     project.configure(SETTINGS.format(server=server, quick=QUICK), source, source_kind="kafka")
 
 
-@contextmanager
-def changes(server: servers.Server, shop: ShopWriter) -> Iterator[None]:
-    """Change the shop all the time while the context lasts."""
-    is_over = threading.Event()
-
-    def go_on() -> None:
-        while not is_over.wait(0.3):
-            server.tell(shop.draw(3))
-
-    writer = threading.Thread(target=go_on)
-    writer.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        writer.join()
-
-
 def mark_the_end(server: servers.Server) -> int:
     """Change each table once more, behind all other changes; return the key of the rows."""
     key = 100 + int(server.tell("SELECT COUNT(*) FROM shop.customer WHERE id >= 100"))
@@ -102,6 +82,14 @@ def has_applied(project: Project, key: int) -> bool:
         (lake / table).exists() and (key,) in project.read(table, "shop", (column,))
         for table, column in (("customer", "id"), ("orders", "number"))
     )
+
+
+def wait_for(project: Project, key: int, go_on: Callable[[], object]) -> None:
+    """Go on until both tables have a row of that key."""
+    until = time.monotonic() + PATIENCE
+    while not has_applied(project, key):
+        assert time.monotonic() < until, project.call("status").out
+        go_on()
 
 
 def check(project: Project, server: servers.Server) -> None:
@@ -137,16 +125,13 @@ def test_a_shop_of_postgresql_that_is_followed_and_killed_once(
         return started[-1]
 
     try:
-        with changes(postgresql, shop):
+        with shop.changes(postgresql.tell, 3, 0.3):
             follow().wait_for_a_commit()
             postgresql.tell(shop.add_column("vip") + shop.draw(20))
             started[0].end(with_java=True)
             postgresql.tell("TRUNCATE shop.orders")
             follow().wait_for_a_commit()
-        end, until = mark_the_end(postgresql), time.monotonic() + PATIENCE
-        while not has_applied(project, end):
-            assert time.monotonic() < until, project.call("status").out
-            time.sleep(0.5)
+        wait_for(project, mark_the_end(postgresql), lambda: time.sleep(0.5))
         check(project, postgresql)
     finally:
         for following in started:
@@ -156,12 +141,7 @@ def test_a_shop_of_postgresql_that_is_followed_and_killed_once(
 
 def run_to_the_last(project: Project, server: servers.Server) -> None:
     """Run once all is at the broker that was written."""
-    end, until = mark_the_end(server), time.monotonic() + PATIENCE
-    while True:
-        project.run()
-        if has_applied(project, end):
-            return
-        assert time.monotonic() < until
+    wait_for(project, mark_the_end(server), project.run)
 
 
 def test_a_shop_of_mariadb_in_avro(

@@ -12,7 +12,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
@@ -89,24 +88,12 @@ def shop() -> Iterator[servers.Server]:
         yield database
 
 
-@contextmanager
-def changes(database: servers.Server) -> Iterator[None]:
-    """Let the shop live: a few transactions, again and again."""
-    writer, is_over = ShopWriter(Random(), keys=500), threading.Event()
+def open_shop(database: servers.Server) -> ShopWriter:
+    """Fill the shop, and return what goes on writing."""
+    writer = ShopWriter(Random(), keys=500)
     for _ in range(20):
         database.tell(writer.draw(50))
-
-    def live() -> None:
-        while not is_over.wait(0.5):
-            database.tell(writer.draw(10))
-
-    thread = threading.Thread(target=live)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
+    return writer
 
 
 @contextmanager
@@ -172,7 +159,7 @@ def play() -> None:
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, interrupt)
     try:
-        with shop() as database, changes(database), following() as process:
+        with shop() as database, open_shop(database).changes(database.tell, 10, 0.5), following() as process:
             say("`lakeward run --follow` starts, and with it Spark …")
             try:
                 process.wait_for_a_commit()

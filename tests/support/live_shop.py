@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
@@ -35,6 +38,23 @@ class ShopWriter:
             "".join(self._draw_change() for _ in range(self.random.randint(1, 5))) for _ in range(transactions)
         ]
         return "".join(f"BEGIN; {changes} COMMIT; " for changes in drawn)
+
+    @contextmanager
+    def changes(self, tell: Callable[[str], object], transactions: int, pause: float) -> Iterator[None]:
+        """Let the shop live while the context lasts: so many transactions after each pause, in seconds."""
+        is_over = threading.Event()
+
+        def live() -> None:
+            while not is_over.wait(pause):
+                tell(self.draw(transactions))
+
+        thread = threading.Thread(target=live)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
 
     def _draw_change(self) -> str:
         key, other = self.random.sample(range(self.keys), 2)
