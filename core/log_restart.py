@@ -107,8 +107,8 @@ def find_restarts(
     more, but its log has another name still. Rows of a snapshot that come right before the first change of the new
     log, newer and lower than all, are of it as well; so are those of other partitions, where it is found in one.
     """
-    reads: dict[int | None, _Shown] = {}
-    found: dict[int | None, _Shown] = {}
+    reads: dict[int | None, _FirstRow] = {}
+    found: dict[int | None, _FirstRow] = {}
     table = reached
     for item in objects:
         end = reached.ends.get(item.order)
@@ -121,14 +121,14 @@ def find_restarts(
                 _note_first_reads(reads, item, span, reached)
             reached = reached.after(item.order, span)
         if first is not None:
-            found[end] = reads.get(end) or _Shown(item, *first)
+            found[end] = reads.get(end) or _FirstRow(item, *first)
         if None in found:
             break
     shown = {**reads, **found}.values() if found else ()
     return sorted((_found(one, reached, acked) for one in shown), key=lambda one: one.restart)
 
 
-class _Shown(NamedTuple):
+class _FirstRow(NamedTuple):
     """A row that is of a new log, and what shows it, in words."""
 
     item: ObjectSpans
@@ -198,23 +198,23 @@ def find_likely_restart(
     for item in objects:
         before = reached.of(item.order)
         if is_stale and item.steps.likely is not None:
-            return _found(_Shown(item, item.steps.likely.row, _STALE), reached, acked)
+            return _found(_FirstRow(item, item.steps.likely.row, _STALE), reached, acked)
         for span in sorted(item.spans, key=lambda span: span.row):
             if _may_begin_a_log(span, before):
-                return _found(_Shown(item, span.row, _STALE), reached, acked)
+                return _found(_FirstRow(item, span.row, _STALE), reached, acked)
             reached = reached.after(item.order, span)
     return None
 
 
 def _note_first_reads(
-    reads: dict[int | None, _Shown], item: ObjectSpans, span: LogSpan, reached: LogReached
+    reads: dict[int | None, _FirstRow], item: ObjectSpans, span: LogSpan, reached: LogReached
 ) -> None:
     """Note where rows of a snapshot begin that may be of a new log, until a change of their partition comes."""
     end = reached.ends.get(item.order)
     if not span.of_reads:
         reads.pop(end, None)
     elif end not in reads and _may_begin_a_log(span, reached.of(item.order)):
-        reads[end] = _Shown(item, span.row, _READ)
+        reads[end] = _FirstRow(item, span.row, _READ)
 
 
 def _may_begin_a_log(span: LogSpan, reached: LogReached) -> bool:
@@ -223,7 +223,7 @@ def _may_begin_a_log(span: LogSpan, reached: LogReached) -> bool:
     return span.of_reads and is_lowest and reached.is_newer(span.earliest)
 
 
-def _found(shown: _Shown, reached: LogReached, acked: Collection[LogRestart]) -> FoundRestart:
+def _found(shown: _FirstRow, reached: LogReached, acked: Collection[LogRestart]) -> FoundRestart:
     order = shown.item.order
     end = reached.ends.get(order)
     return FoundRestart(shown.item.name, LogRestart(order, shown.row, _offset(end, reached, acked), end), shown.why)

@@ -66,9 +66,8 @@ def _is_below(item: ObjectFacts, truncate: Position, taken: Taken, end: int | No
 def _refusal(table: str, what: str, ends: Sequence[int]) -> SourceError:
     return SourceError(
         f"{table}: nothing tells which rows a truncate removes",
-        found=f"{what}, its message tells no place in the log of the source, and the topic has at least "
-        f"{len(ends)} partitions",
-        todo="Nothing of this batch was applied; other tables go on. Let the messages tell their places "
-        "(docs/plain-files.md#messages-without-a-place), give the topic one partition, or keep truncates out at "
-        "the connector (`skipped.operations`). Then load the table anew, from messages behind this one.",
+        found=f"{what}; arrival alone orders the messages, and the topic has at least {len(ends)} partitions",
+        todo="Nothing of this batch was applied; other tables go on. Let places in the log of the source order "
+        "them (docs/plain-files.md#messages-without-a-place), give the topic one partition, or keep truncates out "
+        "at the connector (`skipped.operations`). Then load the table anew, from messages behind this one.",
     )

@@ -235,8 +235,9 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
     if evolution.lacked and (operations.get(Operation.UPDATE) or operations.get(Operation.INSERT)):
         names = ", ".join(evolution.lacked)
         found.append(
-            f"The files lack {names}, or `columns` does not declare it: updated rows keep their values there, "
-            "inserted ones have NULL."
+            f"The files lack {names}, or `columns` leaves "
+            f"{'it' if len(evolution.lacked) == 1 else 'them'} out: updated rows keep their values there, inserted "
+            "ones have NULL."
         )
     if evolution.ignored:
         found.append(f"Not taken, as `schema.add` says: {', '.join(evolution.ignored)}")
