@@ -21,9 +21,9 @@ from lakeward.adapters.messages.message import (
     cell,
     has,
     header,
-    parsed,
     whole,
     why_broken,
+    with_parsed,
 )
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LINE, NAME, VALUE
@@ -52,9 +52,7 @@ def as_messages(lines: DataFrame, line: str) -> DataFrame:
     if line == "value":
         nothing = [f"string(NULL) AS {name}" for name in (KEY, TOPIC, OLD_KEY, NEW_KEY)]
         return lines.selectExpr("*", f"{VALUE} AS {BODY}", *nothing)
-    records = lines.selectExpr("*", f"{parsed(VALUE)} AS {_PARSED}").selectExpr(
-        "*", f"{whole(_PARSED)} AS {_RECORD}"
-    )
+    records = with_parsed(lines, {_PARSED: VALUE}).selectExpr("*", f"{whole(_PARSED)} AS {_RECORD}")
     is_record = f"{has(_RECORD, 'value')}"
     body = f"CASE WHEN {is_record} THEN {cell(_RECORD, 'value')} ELSE {VALUE} END"
     headers = cell(_RECORD, "headers")
@@ -74,7 +72,7 @@ def json_rows(lines: DataFrame, reading: Reading, named: Mapping[str, str], *, k
     `named` are the columns and fields that the settings name, by setting (`lakeward.adapters.files.fields`).
     """
     schema, key = reading.dimension.schema, reading.dimension.key
-    frame = lines.selectExpr("*", f"{parsed(VALUE)} AS {_PARSED}").selectExpr("*", f"{whole(_PARSED)} AS {_OBJECT}")
+    frame = with_parsed(lines, {_PARSED: VALUE}).selectExpr("*", f"{whole(_PARSED)} AS {_OBJECT}")
     renames = reading.dimension.policies.renames
     called = {c.name: [c.name, *(old for old, new in renames.items() if new == c.name)] for c in schema}
     cells = {name: f"coalesce({', '.join(cell(_OBJECT, n) for n in names)})" for name, names in called.items()}

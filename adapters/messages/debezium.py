@@ -38,9 +38,9 @@ from lakeward.adapters.messages.message import (
     UNAVAILABLE,
     cell,
     has,
-    parsed,
     placeholders,
     why_broken,
+    with_parsed,
 )
 from lakeward.adapters.messages.wire import number
 from lakeward.adapters.spark.events import DATABASE, INITIAL
@@ -110,20 +110,23 @@ class Debezium:
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
         """Return messages taken apart, with whether each is of another table, and of which."""
-        body = parsed(BODY, CELLS if self.is_flat else ENVELOPE)
-        frame = messages.selectExpr(
-            "*",
-            f"{body} AS {_PARSED}",
-            f"{parsed(KEY)} AS {_KEY_PARSED}",
-            f"{parsed(f'coalesce({OLD_KEY}, {NEW_KEY})')} AS {_OTHER_PARSED}",
+        frame = with_parsed(messages, {_PARSED: BODY}, CELLS if self.is_flat else ENVELOPE)
+        frame = with_parsed(frame, {_KEY_PARSED: KEY, _OTHER_PARSED: f"coalesce({OLD_KEY}, {NEW_KEY})"})
+        inner = {_INNER: f"CASE WHEN {_is_wrapped()} THEN {cell(f'{_PARSED}.it', 'payload')} END"}
+        frame = with_parsed(
+            frame,
+            {
+                _KEY_INNER: cell(f"{_KEY_PARSED}.it", "payload"),
+                _OTHER_INNER: cell(f"{_OTHER_PARSED}.it", "payload"),
+                **(inner if self.is_flat else {}),
+            },
         )
+        plain = [f"CASE WHEN NOT ({_is_wrapped()}) THEN {_PARSED}.it END AS {_PLAIN}"]
         frame = frame.selectExpr(
             "*",
             f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_IS_OBJECT}",
             f"{_is_tombstone()} AS {_IS_TOMBSTONE}",
-            f"{parsed(cell(f'{_KEY_PARSED}.it', 'payload'))} AS {_KEY_INNER}",
-            f"{parsed(cell(f'{_OTHER_PARSED}.it', 'payload'))} AS {_OTHER_INNER}",
-            *(_wrapped() if self.is_flat else _enveloped()),
+            *(plain if self.is_flat else _enveloped()),
         )
         flat = [f"coalesce({_PLAIN}, {_INNER}.it) AS {_AFTER}"] if self.is_flat else []
         keys = [
@@ -135,10 +138,10 @@ class Debezium:
             "*",
             other_table(*self._names(), self._has_row()),
             f"CASE WHEN NOT {OF_OTHER} THEN {self._said()} END AS {_SAID}",
-            *([] if self.is_flat else [f"{parsed(f'CASE WHEN {_OP} IS NULL THEN {BODY} END')} AS {_BARE}"]),
         )
         if not self.is_flat:
-            frame = frame.selectExpr("*", f"{parsed(cell(f'{_BARE}.it', 'payload'))} AS {_BARE_INNER}")
+            frame = with_parsed(frame, {_BARE: f"CASE WHEN {_OP} IS NULL THEN {BODY} END"})
+            frame = with_parsed(frame, {_BARE_INNER: cell(f"{_BARE}.it", "payload")})
         return self._by_headers(frame)
 
     def _by_headers(self, frame: DataFrame) -> DataFrame:
@@ -282,7 +285,7 @@ class Debezium:
     def _is_of_other(self, table: TableName) -> str:
         """Whether a message says that it is of another table; names are compared without case."""
         return " OR ".join(
-            f"coalesce(lower({found}) != {text(own.lower())}, false)"
+            f"coalesce({found} != {text(own)} AND lower({found}) != {text(own.lower())}, false)"
             for found, own in zip(self._names(), (table.schema, table.table), strict=True)
         )
 
@@ -370,12 +373,10 @@ def _enveloped() -> Sequence[str]:
     return [f"coalesce({it}.payload.{name}, {it}.{name}) AS {part}" for part, name in _PARTS.items()]
 
 
-def _wrapped() -> Sequence[str]:
-    """Return a flattened row, and one that a schema stands beside, which is parsed once more."""
+def _is_wrapped() -> str:
+    """Whether a flattened row is one that a schema stands beside, which is parsed once more."""
     it = f"{_PARSED}.it"
-    is_wrapped = f"{has(it, 'payload')} AND cardinality({it}) - int({has(it, 'schema')}) = 1"
-    inner = parsed(f"CASE WHEN {is_wrapped} THEN {cell(it, 'payload')} END")
-    return [f"{inner} AS {_INNER}", f"CASE WHEN NOT ({is_wrapped}) THEN {it} END AS {_PLAIN}"]
+    return f"{has(it, 'payload')} AND cardinality({it}) - int({has(it, 'schema')}) = 1"
 
 
 def _is_of_none() -> str:

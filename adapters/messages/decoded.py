@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.messages.message import BODY, DOUBLE, KEY, is_number, is_rounded
+from lakeward.adapters.messages.message import BODY, DOUBLE, KEY, LONG, have, is_number, is_rounded
 from lakeward.adapters.messages.wire import Wire, Writing, value_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit
@@ -117,9 +117,15 @@ def to_rows(
     key_misfits, others = _misfits(telling, cells, was, written, found.texts)
     return (
         # What is used more than once is a column of its own: else it would be worked out each time.
-        frame.selectExpr("*", f"{_unset(found)} AS {names.UNSET}", f"{found.blank} AS {BLANK}")
+        frame.selectExpr(
+            "*",
+            f"{_unset(found)} AS {names.UNSET}",
+            f"{found.blank} AS {BLANK}",
+            f"{have(found.texts, LONG)} AS {_HAS_LONG}",
+        )
         .selectExpr(
             "*",
+            f"{_HAS_LONG} AND {have(found.texts, f'{LONG_DOUBLE}|{TINY}')} AS {_HAS_DOUBLE}",
             *[f"{_sent(found, name)} AS {cell}" for name, cell in cells.items()],
             *[f"{found.before.get(name, NULL)} AS {cell}" for name, cell in was.items()],
         )
@@ -183,7 +189,7 @@ def _misfits(
 def _rounded(cell: str, column: Column, texts: Sequence[str]) -> str:
     """Return in words that a text is that of a number which may be rounded, as SQL, NULL where it is not."""
     words = text(f'" may be another number than its line has, of more digits (column {column.name})')
-    return f"CASE WHEN {is_rounded(cell, texts)} THEN concat('\"', {cell}, {words}) END"
+    return f"CASE WHEN {is_rounded(cell, texts, _HAS_LONG)} THEN concat('\"', {cell}, {words}) END"
 
 
 def _altered(cell: str, column: Column, texts: Sequence[str]) -> str | None:
@@ -200,19 +206,20 @@ def _is_altered(cell: str, type_: Type, texts: Sequence[str]) -> str | None:
     that may be rounded. Of a nested column a part may be, where it has a double, and its line such a number.
     """
     if type_.name in ("float", "double"):
-        has_tiny = " OR ".join(f"coalesce({of} RLIKE {text(TINY)}, false)" for of in texts)
-        is_bound = f"{cell} IN ('Infinity', '-Infinity') OR ({cell} IN ('0.0', '-0.0') AND ({has_tiny}))"
-        return f"CASE WHEN {is_bound} THEN {is_rounded(cell, texts)} ELSE false END"
+        is_bound = f"{cell} IN ('Infinity', '-Infinity') OR ({cell} IN ('0.0', '-0.0') AND {have(texts, TINY)})"
+        return f"CASE WHEN {_HAS_LONG} AND ({is_bound}) THEN {is_rounded(cell, texts, _HAS_LONG)} ELSE false END"
     if not _has_exact_numbers(type_):
         return None
-    form, found = (_DOUBLE_WITHIN, "true") if type_.is_nested else (DOUBLE, is_rounded(cell, texts))
-    is_there = " OR ".join(f"coalesce({of} RLIKE {text(f'{LONG_DOUBLE}|{TINY}')}, false)" for of in texts)
-    return f"CASE WHEN {cell} RLIKE {text(form)} AND ({is_there}) THEN {found} ELSE false END"
+    form, found = (_DOUBLE_WITHIN, "true") if type_.is_nested else (DOUBLE, is_rounded(cell, texts, _HAS_LONG))
+    return f"CASE WHEN {_HAS_DOUBLE} AND {cell} RLIKE {text(form)} THEN {found} ELSE false END"
 
 
 def _has_exact_numbers(type_: Type) -> bool:
     return type_.name in ("int", "bigint", "decimal") or any(_has_exact_numbers(part.type) for part in type_.parts)
 
+
+_HAS_LONG, _HAS_DOUBLE = "_lakeward_has_long_number", "_lakeward_has_long_double"
+"""Flag a message that has a `LONG` number, and one that has a `LONG_DOUBLE` or a `TINY` one: few messages do."""
 
 TINY: Final = "[1-9][0-9.]*[eE]-[0-9]{3}|[.]0{300}"
 """Whether a text has a number that is so close to 0 that a double may be 0."""

@@ -13,7 +13,15 @@ from typing import ClassVar, Final
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages.decoded import OF_OTHER, ROWS_GONE, Decoded, bare, other_table
-from lakeward.adapters.messages.message import BODY, MESSAGE_OF_DMS, PARTS_OF_DMS, cell, has, parsed, why_broken
+from lakeward.adapters.messages.message import (
+    BODY,
+    MESSAGE_OF_DMS,
+    PARTS_OF_DMS,
+    cell,
+    has,
+    why_broken,
+    with_parsed,
+)
 from lakeward.adapters.messages.order import no_place
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.names import text
@@ -49,7 +57,7 @@ class DmsMessages:
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
         """Return messages taken apart, with whether each is of another table, and of which."""
-        frame = messages.selectExpr("*", f"{parsed(BODY, MESSAGE_OF_DMS)} AS {_PARSED}").selectExpr(
+        frame = with_parsed(messages, {_PARSED: BODY}, MESSAGE_OF_DMS).selectExpr(
             "*",
             f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_ROOT}",
             *[f"{_PARSED}.it.`{name}` AS {part}" for part, name in _PARTS.items()],

@@ -6,8 +6,10 @@ import base64
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark.line import is_valid_utf8, line
 from lakeward.adapters.spark.names import text
@@ -78,26 +80,40 @@ _CONSTANT_WORDS: Final = "the message is no JSON, which has no number NaN or Inf
 _NUMBER: Final = r"\A-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 
-def parsed(value: str, type_: str = CELLS) -> str:
-    """Return a struct with the object that a text is as `it`, and as `broken` what is no such object, as SQL.
+def with_parsed(frame: DataFrame, texts: Mapping[str, str], type_: str = CELLS) -> DataFrame:
+    """Return a frame with the object that each text is, as a struct in a column of its own; the texts are SQL.
 
-    It goes through a variant, which keeps decimals to the digit: `from_json` makes doubles of
-    them on their way to a text. What follows the object makes it none: a parser would pass over
-    it, so the object stands in a list, of which the end must be found. Put the struct into a
-    column of its own: Spark would parse the text once for each time that it is named. A text with half of a
-    character is no such object, since Java would write a question mark for that; nor is one that is not valid
-    UTF-8, of which Spark would make replacement characters.
+    In the struct `it` is the object, and `broken` a text that is none. It goes through a variant, which keeps
+    decimals to the digit: `from_json` makes doubles of them on their way to a text. What follows the object makes
+    it none: a parser would pass over it, so the object stands in a list, of which the end must be found. A text
+    with half of a character is no such object, since Java would write a question mark for that; nor is one that is
+    not valid UTF-8, of which Spark would make replacement characters.
+
+    What is used more than once on the way is a column: else Spark would work it out each time.
     """
     if line() == "3.5":
-        broken = f"named_struct('it', CAST(NULL AS {type_}), '{_BROKEN}', {value})"
-        return f"CASE WHEN NOT {is_valid_utf8(value)} THEN {broken} ELSE {IN_PYTHON[type_]}({value}) END"
-    is_text = f"{is_valid_utf8(value)} AND NOT {has_half(value)}"
-    parsed_alone = f"try_parse_json(CASE WHEN {is_text} THEN {_alone(value)} END)"
-    ends = f"coalesce(try_variant_get(v, '$[1]', 'string') = '{END}', false)"
-    it = f"CASE WHEN {ends} THEN try_variant_get(v, '$[0]', {text(type_)}) END"
-    is_null = "is_variant_null(variant_get(v, '$[0]', 'variant'))"
+        return frame.selectExpr("*", *(f"{_in_python(value, type_)} AS {name}" for name, value in texts.items()))
+    before, variants, objects = frame.columns, [], []
+    for name, value in texts.items():
+        is_text = f"{is_valid_utf8(value)} AND NOT {has_half(value)}"
+        variants.append(f"try_parse_json(CASE WHEN {is_text} THEN {_alone(value)} END) AS {name}_variant")
+        objects.append(f"try_variant_get({name}_variant, '$[0]', {text(type_)}) AS {name}_object")
+    frame = frame.selectExpr("*", *variants).selectExpr("*", *objects)
+    return frame.selectExpr(*before, *(f"{_struct(name, value)} AS {name}" for name, value in texts.items()))
+
+
+def _in_python(value: str, type_: str) -> str:
+    broken = f"named_struct('it', CAST(NULL AS {type_}), '{_BROKEN}', {value})"
+    return f"CASE WHEN NOT {is_valid_utf8(value)} THEN {broken} ELSE {IN_PYTHON[type_]}({value}) END"
+
+
+def _struct(name: str, value: str) -> str:
+    """Return the struct of a text whose variant and whose object are columns already, as SQL."""
+    variant, it = f"{name}_variant", f"{name}_object"
+    ends = f"coalesce(try_variant_get({variant}, '$[1]', 'string') = '{END}', false)"
+    is_null = f"is_variant_null(variant_get({variant}, '$[0]', 'variant'))"
     broken = f"CASE WHEN NOT {ends} OR ({it} IS NULL AND NOT {is_null}) THEN {value} END"
-    return f"get(transform(array({parsed_alone}), v -> named_struct('it', {it}, '{_BROKEN}', {broken})), 0)"
+    return f"named_struct('it', CASE WHEN {ends} THEN {it} END, '{_BROKEN}', {broken})"
 
 
 def _alone(value: str) -> str:
@@ -126,7 +142,7 @@ def has_half(value: str) -> str:
 
 
 def why_broken(value: str, words: str) -> str:
-    """Return why a text that was `parsed` is no object, as SQL; `words` where it is no JSON, or another value."""
+    """Return why a text that was parsed is no object, as SQL; `words` where it is no JSON, or another value."""
     objects = [value, *(f"get_json_object({value}, {text(path)})" for path in _PARTS)]
     keys = ", ".join(f"json_object_keys({found})" for found in objects)
     twice = f"transform(array({keys}), k -> get(filter(k, x -> size(filter(k, y -> y = x)) > 1), 0))"
@@ -143,7 +159,7 @@ def why_broken(value: str, words: str) -> str:
 
 
 def whole(of: str) -> str:
-    """Return what was `parsed`, as SQL; NULL where it was broken."""
+    """Return what was parsed, as SQL; NULL where it was broken."""
     return f"CASE WHEN {of}.{_BROKEN} IS NULL THEN {of}.it END"
 
 
@@ -174,23 +190,27 @@ def is_number(cell: str, name: str) -> str:
     )
 
 
-def is_rounded(cell: str, texts: Sequence[str]) -> str:
+def have(texts: Sequence[str], pattern: str) -> str:
+    """Return whether one of some texts has what a pattern finds, as SQL."""
+    return "(" + " OR ".join(f"coalesce({of} RLIKE {text(pattern)}, false)" for of in texts) + ")"
+
+
+def is_rounded(cell: str, texts: Sequence[str], has_long: str) -> str:
     """Return whether a cell is a number that the parser may have rounded, infinite among them, as SQL.
 
     It makes a double of a number with an exponent or of more than 38 digits. `texts` are JSON with the cell. They
-    are taken apart anew only where the cell has the form of a double, and they have a long number.
+    are taken apart anew only where they have a `LONG` number (`has_long`), and the cell the form of a double.
     """
-    is_long = " OR ".join(f"coalesce({of} RLIKE {text(LONG)}, false)" for of in texts)
+    is_likely = f"{has_long} AND {cell} RLIKE {text(DOUBLE)}"
     if line() == "3.5":
         is_it = f"{IS_ROUNDED_IN_PYTHON}({cell}, array({', '.join(texts)}))"
-        return f"CASE WHEN {cell} RLIKE {text(DOUBLE)} AND ({is_long}) THEN {is_it} ELSE false END"
+        return f"CASE WHEN {is_likely} THEN {is_it} ELSE false END"
     is_double = f"schema_of_variant(c) = 'DOUBLE' AND CAST(c AS string) = {cell}"
     maps = (f"map_values(try_variant_get(v, '{path_of(i)}', 'map<string,variant>'))" for i in (*ROWS, ("data",)))
     is_in = " OR ".join(f"coalesce(exists({found}, c -> {is_double}), false)" for found in maps)
     messages = ", ".join(f"try_parse_json({of})" for of in texts)
     return (
-        f"CASE WHEN {cell} RLIKE {text(DOUBLE)} AND ({is_long}) "
-        f"THEN coalesce(exists(array({messages}), v -> {is_in}), false) ELSE false END"
+        f"CASE WHEN {is_likely} THEN coalesce(exists(array({messages}), v -> {is_in}), false) ELSE false END"
     )
 
 

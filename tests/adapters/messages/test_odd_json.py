@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.messages.message import parsed, why_broken
+from lakeward.adapters.messages.message import why_broken, with_parsed
 from lakeward.adapters.messages.values import object_of
 
 PARTS = ("\\ud800", "\\uDBFF", "\\udc00", "\\uDFFF", "\\\\", "\\n", "\\u0041", "ud800", "\\\\ud800", "\\/", "a")
@@ -63,7 +63,7 @@ def test_such_a_line_is_no_object(line: str, why: str | None) -> None:
 def test_the_reason_says_what_is_odd(spark: SparkSession) -> None:
     """Spark and plain Python agree on which lines are objects."""
     frame = spark.createDataFrame([(line,) for line in LINES], "line string").coalesce(1)
-    found = frame.selectExpr("line", f"{parsed('line')} AS it").selectExpr(
+    found = with_parsed(frame.select("line"), {"it": "line"}).selectExpr(
         "line", f"CASE WHEN it.broken IS NOT NULL THEN {why_broken('line', WORDS)} END"
     )
     assert dict(map(tuple, found.collect())) == LINES
@@ -74,7 +74,7 @@ def test_a_text_that_is_no_utf_8_is_no_object(spark: SparkSession) -> None:
     """A parser would make replacement characters of its bytes, and one key of two."""
     line = '{"a": "ä"}'.encode("latin-1").hex()
     frame = spark.sql(f"SELECT string(X'{line}') AS line")
-    found = frame.selectExpr(f"{parsed('line')} AS it", "line").selectExpr(
+    found = with_parsed(frame.select("line"), {"it": "line"}).selectExpr(
         "it.it", f"CASE WHEN it.broken IS NOT NULL THEN {why_broken('line', WORDS)} END"
     )
     assert [*map(tuple, found.collect())] == [(None, "the line is not valid UTF-8")]
