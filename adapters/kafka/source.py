@@ -53,8 +53,8 @@ class KafkaSource:
     files: FilesSource
     of_tables: Mapping[TableName, FilesOptions]
     landing_form: LandingForm = field(default_factory=LandingForm)
-    beginning: set[TableName] = field(default_factory=set)
-    """Tables that had no batch when files were last taken for them."""
+    beginning: dict[TableName, Past] = field(default_factory=dict)
+    """What was known of tables that had no batch when files were last taken for them."""
 
     @property
     def lateness(self) -> Lateness:
@@ -81,7 +81,9 @@ class KafkaSource:
         refuse_other_topic(dimension.name, name, topic, applied)
         if topic is None:
             return Taken()
-        self._note(dimension, begins=not applied)
+        self.beginning.pop(dimension.name, None)
+        if not applied:
+            self.beginning[dimension.name] = past
         waiting, positions = self._positions(dimension, past, topic, applied)
         refuse_lost(dimension.name, topic, positions)
         refuse_end(dimension.name, topic, positions)
@@ -89,9 +91,6 @@ class KafkaSource:
             landed = self._land(table, topic, positions)
             waiting = [*waiting, *landed] if landed else []
         return self._choose(dimension, past, waiting)
-
-    def _note(self, dimension: Dimension, *, begins: bool) -> None:
-        (self.beginning.add if begins else self.beginning.discard)(dimension.name)
 
     def _positions(
         self, dimension: Dimension, past: Past, topic: Topic, applied: Collection[OffsetRange]
@@ -197,7 +196,8 @@ class KafkaSource:
         topic = self.broker.find(self.topic_of(table))
         if topic is None:
             return ()
-        _, positions = self._positions(dimension, Past(), topic, ())
+        _, positions = self._positions(dimension, self.beginning[dimension.name], topic, ())
+        refuse_lost(dimension.name, topic, positions)
         chosen = {one.name for one in self._land(table, topic, positions)}
         listed, _ = self.files.folder.list(table) or ((), ())
         return [item for item in listed if item.name in chosen]

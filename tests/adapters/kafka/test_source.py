@@ -197,6 +197,20 @@ def test_a_table_whose_columns_no_message_tells_yet_reads_on(tmp_path: Path) -> 
     assert own.apply() == [9]
 
 
+def test_it_reads_on_behind_what_an_operator_let_pass_as_lost(tmp_path: Path) -> None:
+    own = feed(tmp_path, partitions=0, topics="shop.events", types="schema", max_messages=1, start="latest")
+    own.spark = lambda: SimpleNamespace(range=lambda _: SimpleNamespace(toDF=str))
+    own.broker.create("shop.events")
+    assert not own.step()
+    for number in range(6):
+        own.broker.send("shop.events", with_schema(message(number, table="lines")))
+    own.broker.send("shop.events", with_schema(message(9)))
+    own.broker.delete_before("shop.events", 4)
+    alarm = lost(own)
+    own.acked = {alarm.code: frozenset(alarm.about)}
+    assert own.apply() == [9]
+
+
 def with_schema(value: bytes) -> bytes:
     columns = [{"field": "id", "type": "int64"}, {"field": "a", "type": "string", "optional": True}]
     image = {"type": "struct", "optional": True, "fields": columns}
