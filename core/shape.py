@@ -198,13 +198,13 @@ def table_key(shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
 
 
 def _no_key(name: str, shape: Shape) -> ConfigError:
+    what = f"the key names {name!r}, and no column is called so"
     taken = [step for step in shape.steps if step.before.find(name) and not step.after.find(name)]
-    found = "the columns are " + ", ".join(shape.schema.names)
     if taken:
-        found = f"rule {taken[-1].number}, {taken[-1].rule.kind}, takes it away"
-    return ConfigError(
-        f"the key names {name!r}, and no column is called so", found=found, todo=nearest(name, shape.schema.names)
-    )
+        return ConfigError(what, found=f"rule {taken[-1].number}, {taken[-1].rule.kind}, takes it away")
+    declare = "Where any column is declared, those of the key must be, too: say its type under `columns`."
+    known = shape.schema.names
+    return ConfigError(what, found=f"the columns are {', '.join(known)}", todo=nearest(name, known) or declare)
 
 
 def _refuse_blurred(name: str, shape: Shape) -> None:

@@ -271,6 +271,8 @@ def test_a_key_names_declared_columns(tmp_path: Path) -> None:
     assert error.what == "shop.orders: the key names 'idd', and no column is called so"
     assert error.found == "the columns are id, total, placed"
     assert error.todo == "Did you mean 'id'?"
+    error = refusal(tmp_path, MEMORY, ORDERS.replace('key = ["id"]', 'key = ["number"]'))
+    assert "those of the key must be, too" in str(error.todo)
 
 
 def test_a_key_needs_no_declared_columns_where_the_files_bring_them(tmp_path: Path) -> None:
