@@ -214,8 +214,8 @@ class KafkaBroker:
         return StoreUnreachable(
             f"the broker {self.options.servers} does not answer",
             found=f"nothing came in {self.options.timeout} seconds" if last is None else last.str(),
-            todo="Nothing of this batch was applied; the next run reads it again. Is the broker up, and does "
-            "`servers` under [source] name it as it is reached from here?",
+            todo="Is it up, and does `servers` under [source] name it as it is reached from here? A run that it "
+            "stops has applied nothing of its batch, and the next one reads that again.",
         )
 
 
