@@ -25,14 +25,17 @@ def refuse_unordered_truncate(
 
     One that is remembered stops the table where rows come that it would drop: those of a partition below its own.
     """
+    came, remembered = sorted(facts.truncates), remembered_truncates(records)
+    if not came and not remembered:
+        return
     ends = _ends(taken, [*applied, *(one.object for one in facts.objects)])
     if len(ends) < 2:
         return
-    for place in sorted(facts.truncates):
+    for place in came:
         if not _tells_place(place, taken.restarts):
             name = next(one.object.name for one in facts.objects if one.object.order == place.object)
             raise _refusal(table, f"row {place.row} of {name} is a truncate", ends)
-    for place in remembered_truncates(records):
+    for place in remembered:
         end = next((end for end in ends if end > place.object), None)
         late = [one for one in facts.objects if _is_below(one, place, taken, end)]
         if late and not _tells_place(place, taken.restarts):
