@@ -24,14 +24,19 @@ _ROWS: Final = "10000000BD"
 def sequence(field: Callable[[str], str], is_read: str) -> str:
     """Return the sequence of a message as a text, as SQL; `field` returns one field of its source, as SQL.
 
-    It is that of `no_place` where no known field is there. `is_read` says whether it is a row of a snapshot.
+    It is that of `no_place` where no known field is there, and the field with its name where that is no place.
+    `is_read` says whether it is a row of a snapshot.
     """
     return (
-        f"CASE WHEN {field('lsn')} IS NOT NULL THEN string({_postgresql(field)}) "
-        f"WHEN {field('file')} != '' THEN string({_mysql(field)}) "
-        f"WHEN {field('commit_lsn')} IS NOT NULL THEN string({_sql_server(field)}) "
-        f"WHEN {field('scn')} IS NOT NULL THEN string({_oracle(field)}) ELSE {no_place(is_read)} END"
+        f"CASE WHEN {field('lsn')} IS NOT NULL THEN {_told(_postgresql(field), 'lsn', field)} "
+        f"WHEN {field('file')} != '' THEN {_told(_mysql(field), 'file', field)} "
+        f"WHEN {field('commit_lsn')} IS NOT NULL THEN {_told(_sql_server(field), 'commit_lsn', field)} "
+        f"WHEN {field('scn')} IS NOT NULL THEN {_told(_oracle(field), 'scn', field)} ELSE {no_place(is_read)} END"
     )
+
+
+def _told(place: str, name: str, field: Callable[[str], str]) -> str:
+    return f"coalesce(string({place}), concat('{name}: ', {field(name)}))"
 
 
 def no_place(is_read: str) -> str:
