@@ -134,12 +134,16 @@ def _bare(word: str) -> str:
 
 
 def flag_near_words(rows: pa.Table, words: Collection[str]) -> pa.Table:
-    """Return rows with the same flag; raises SparkNeeded for a word of other letters than those of ASCII."""
+    """Return rows with the same flag; raises SparkNeeded where two words have other letters than those of ASCII.
+
+    Python and Java may see small letters otherwise in these, but in none that is near a word of ASCII.
+    """
     alike = {*map(_bare, words)}
+    is_plain = all(word.isascii() for word in alike)
     flags: dict[str | None, bool] = {None: False, **dict.fromkeys(words, False)}
     for word in rows.column(OP_TEXT).unique().to_pylist():
         if word not in flags:
-            if not word.isascii():
+            if not (is_plain or word.isascii()):
                 raise SparkNeeded("a word for an operation has other letters than those of ASCII")
             flags[word] = _bare(word) in alike
     near = [flags[word] for word in rows.column(OP_TEXT).to_pylist()]
