@@ -52,7 +52,10 @@ _PARSED: Final = "_lakeward_parsed"
 _RAW: Final = "_lakeward_raw"
 
 _END_OF_INPUT: Final = "\uffff"
-"""What Spark's parser takes for the end of its input: the rest of such a row would be read as the next one's."""
+"""What Spark's parser takes for the end of its input: the rest of such a row would be read as the next one's.
+
+No row has it, so it stands for a quote and for an escape where there is none.
+"""
 
 _UNQUOTED_EMPTY: Final = "\ue000\ue001"
 _QUOTED: Final = "\ue002\ue003"
@@ -145,8 +148,10 @@ def _split(lines: DataFrame, layout: Layout, dialect: Dialect) -> DataFrame:
     schema = ", ".join([*(f"f{i} string" for i in width), "broken string"])
     options = {
         "sep": dialect.delimiter,
-        "quote": dialect.quote or "\0",
-        "escape": dialect.quote or "\0",
+        "quote": dialect.quote or _END_OF_INPUT,
+        "escape": dialect.quote or _END_OF_INPUT,
+        # By default NUL escapes the escape, and would be taken out of a text.
+        "charToEscapeQuoteEscaping": _END_OF_INPUT,
         "nullValue": _UNQUOTED_EMPTY,
         "emptyValue": "",
         "lineSep": "\n" if dialect.row_end == "\n" else _NO_END,

@@ -56,6 +56,7 @@ def piece(random: Random, dialect: Dialect) -> str:
             *("", "x", "Zoë", " ", null, f" {null}", f"{null}x", "\r", "a\tb", "\\", "$1", "NULL", "0"),
             *(q + q, f"{q}{null}{q}", f"{q}y{d}z{q}", f"{q}a{q}{q}b{q}", f"{q}l\nm{q}", f"{q}l\r\nm{q}"),
             *(f"x{q}y{q}", f"{q}x{q}y", f"{q}{q}{q}{q}", f"{q} {q}"),
+            *("\0", "\0a", "x\0y", "\0a\0", f"{q}\0a{q}", f"{q}x\0y{q}", f"{q}\0{q}"),
         ]
     )
 
