@@ -26,7 +26,9 @@ def test_odd_lines_are_passed_over_or_told_as_they_are(project: Project) -> None
     names = {"lines": "", "ordered": 'order_by = "at"', "packed": "", "near": operation}
     names |= {"floats": number, "decimals": number}
     tables = [TABLE.format(name=name, source=source) for name, source in names.items()]
+    tables.append(TABLE.format(name="renamed", source="") + 'schema.rename = { was = "at" }\n')
     project.configure("".join(tables), source_kind="files")
+    project.put("a.json", '{"id": 1, "was": null, "at": null}\n{"id": 2, "was": null}\n', "shop/renamed")
     project.put("a.json", '{"id": 1}\r\n\r\n \t\r\n{"id": 2}\r\n', "shop/lines")
     project.put("a.csv", "id,at\n1,2026-11-01\n2,1-Nov-26\n3,\n", "shop/ordered")
     project.put("a.json", gzip.compress(b'{"id": 1}\n' * 100), "shop/packed")
@@ -50,4 +52,6 @@ def test_odd_lines_are_passed_over_or_told_as_they_are(project: Project) -> None
     assert [(entry["row"], entry["detail"]) for entry in project.entries()] == [
         (3, '"1-Nov-26" is not a timestamp (column at), so that nothing says its place in the order'),
         (4, "NULL says nothing of the order (at)"),
+        (1, "the object has both names of a column that is renamed: at, was"),
     ]
+    assert project.rows("renamed", columns=("id",)) == [(2,)]

@@ -116,6 +116,11 @@ def _json_column(of: str, names: Sequence[str]) -> JsonField:
     return JsonField(f"coalesce({texts})", f"({there})")
 
 
+def both_names(names: Sequence[str]) -> str:
+    """Say that an object has an old name of a column beside its new one, so that nobody can tell which counts."""
+    return f"the object has both names of a column that is renamed: {', '.join(names)}"
+
+
 def near_word(words: Collection[str]) -> str:
     """Return whether a row has a word that is none of these, and is nearly one of them, as SQL."""
     said, alike = ", ".join(map(text, words)), ", ".join(text(_bare(word)) for word in words)
