@@ -121,9 +121,12 @@ NESTED_ODD: Final = {
 """Lists, maps and structs: as their types are, and otherwise."""
 
 nested = {name: st.sampled_from([*cells * 40, *NESTED_ODD[name]]) for name, cells in NESTED.items()}
+FORMER: Final = "remark"
+"""What the column `note` was called before, in some lines beside its new name."""
+
 row = st.fixed_dictionaries(
     {"id": st.sampled_from(["1", "2.0", '"3"', "null"])},
-    optional={**{name: odd_cell for name in (*TYPES, "strange") if name != "id"}, **nested},
+    optional={**{name: odd_cell for name in (*TYPES, "strange", FORMER) if name != "id"}, **nested},
 ).map(lambda cells: "{" + ", ".join(f'"{name}": {cell}' for name, cell in cells.items()) + "}")
 inner = st.sampled_from(
     ['{"scale": "2"}', '{"scale": 2.0}', '{"scale": [1]}', "null", "{}", "7", '"{}"', '"{\\"scale\\": 2}"']
@@ -309,6 +312,8 @@ def odd_feeds(folder: Path, spark: SparkSession) -> Mapping[str, Feed]:
         table = table_of(
             place.parent.parent, spark, "shop.item", TYPES, said, key=key, lateness=lateness, match=match
         )
+        policies = replace(table.dimension.policies, renames={FORMER: "note"})
+        table = replace(table, dimension=replace(table.dimension, policies=policies))
         feeds[sort] = Feed(table, ["0.json"], is_apart=True)
     return feeds
 
