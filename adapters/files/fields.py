@@ -116,8 +116,8 @@ def _json_column(of: str, names: Sequence[str]) -> JsonField:
     return JsonField(f"coalesce({texts})", f"({there})")
 
 
-def both_names(names: Sequence[str]) -> str:
-    """Say that an object has an old name of a column beside its new one, so that nobody can tell which counts."""
+def why_ambiguous(names: Sequence[str]) -> str:
+    """Say in words that an object has an old name of a column beside its new one: nothing tells which counts."""
     return f"the object has both names of a column that is renamed: {', '.join(names)}"
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.files.fields import both_names, find_field, json_field, root_of
+from lakeward.adapters.files.fields import find_field, json_field, root_of, why_ambiguous
 from lakeward.adapters.landed.csv_frames import LINE_NUMBER
 from lakeward.adapters.landed.reading import Reading, below, escaped
 from lakeward.adapters.messages.decoded import NULL, Decoded, bare, to_rows
@@ -83,7 +83,7 @@ def json_rows(lines: DataFrame, reading: Reading, named: Mapping[str, str], *, k
     }
     renamed = [names for names in called.values() if len(names) > 1]
     both = " ".join(
-        f"WHEN {' + '.join(f'int({has(_OBJECT, n)})' for n in names)} > 1 THEN {text(both_names(names))}"
+        f"WHEN {' + '.join(f'int({has(_OBJECT, n)})' for n in names)} > 1 THEN {text(why_ambiguous(names))}"
         for names in renamed
     )
     told = {setting: json_field(_OBJECT, name, called) for setting, name in named.items()}

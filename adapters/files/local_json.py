@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeward.adapters.files.documents import NO_OBJECT, Documents, Object, text_of
-from lakeward.adapters.files.fields import LACKS, NOT_PLAIN, SETTINGS, both_names, fields_of, find_field, root_of
+from lakeward.adapters.files.fields import LACKS, NOT_PLAIN, SETTINGS, fields_of, find_field, root_of, why_ambiguous
 from lakeward.adapters.files.local_rows import Columns, Line, Row, strange_names
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.spark.local_casts import SparkNeeded
@@ -61,16 +61,16 @@ class LocalObjects:
             [None] * len(columns.told),
             unset=unset,
             operation=told["operation"][0] if "operation" in told else None,
-            broken=words if of is None else self._both_names(of),
+            broken=words if of is None else self._why_ambiguous(of),
             is_blank=line.text.strip(" \t\r\n") == "",
             strange=strange_names(of, self.known),
             beside=flags,
         )
 
-    def _both_names(self, of: Object) -> str | None:
+    def _why_ambiguous(self, of: Object) -> str | None:
         """Say that an object has two names of one column."""
         found = (names for names in self.called.values() if len(names) > 1 and sum(n in of for n in names) > 1)
-        return next(map(both_names, found), None)
+        return next(map(why_ambiguous, found), None)
 
     def _field(self, of: Object | None, name: str) -> tuple[str | None, bool]:
         """Return the text of a column or of a field in one, and whether an object has it."""

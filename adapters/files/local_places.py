@@ -26,7 +26,7 @@ _FILE_END: Final = re.compile(r"[0-9]+\Z")
 _COMMIT_LSN: Final = re.compile(r"[0-9a-fA-F]{20}")
 
 
-def place_and_log(field: Field, is_read: bool) -> tuple[str | None, str | None]:
+def place_and_log(field: Field, is_read: bool) -> tuple[str, str | None]:
     """Return the sequence of a message as a text, and the log that its place is in.
 
     The sequence is that of `no_place` where no known field is there, and the field with its name where that is no
@@ -38,16 +38,16 @@ def place_and_log(field: Field, is_read: bool) -> tuple[str | None, str | None]:
     if (lsn := field("lsn")) is not None:
         commit, own = _commit(field), number(lsn)
         log = f"{OVERLAP} " if commit is None else _log(field)
-        return _text(_pair(own if commit is None else commit, own), "lsn", lsn), log
+        return _place_or_field(_pair(own if commit is None else commit, own), "lsn", lsn), log
     if file := field("file"):
         server = field("server_id")
         named = f"{OVERLAP}{_FILE_END.sub('', _plain(file))} {server if server not in (None, '0') else ''}"
-        return _text(_mysql(field, file), "file", file), named
+        return _place_or_field(_mysql(field, file), "file", file), named
     if (commit_lsn := field("commit_lsn")) is not None:
-        return _text(_sql_server(_plain(commit_lsn)), "commit_lsn", commit_lsn), _log(field)
+        return _place_or_field(_sql_server(_plain(commit_lsn)), "commit_lsn", commit_lsn), _log(field)
     if (scn := field("scn")) is not None:
         commit, own = number(field("commit_scn")), number(scn)
-        return _text(_pair(own if commit is None else commit, own), "scn", scn), _log(field)
+        return _place_or_field(_pair(own if commit is None else commit, own), "scn", scn), _log(field)
     return no_place(is_read), None
 
 
@@ -67,8 +67,9 @@ def _plain(text: str) -> str:
     return text
 
 
-def _text(place: int | None, name: str, told: str) -> str:
-    return f"{name}: {told}" if place is None else str(place)
+def _place_or_field(place: int | None, name: str, value: str) -> str:
+    """Return a place as a text; where it is none, the field that should tell it, with its name."""
+    return f"{name}: {value}" if place is None else str(place)
 
 
 def _pair(high: int | None, low: int | None, span: int = _SPAN) -> int | None:

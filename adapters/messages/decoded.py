@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.messages.message import BODY, DOUBLE, KEY, LONG, have, is_number, is_rounded
+from lakeward.adapters.messages.message import BODY, DOUBLE, KEY, LONG, has_match, is_number, is_rounded
 from lakeward.adapters.messages.wire import Wire, Writing, value_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit
@@ -121,11 +121,11 @@ def to_rows(
             "*",
             f"{_unset(found)} AS {names.UNSET}",
             f"{found.blank} AS {BLANK}",
-            f"{have(found.texts, LONG)} AS {_HAS_LONG}",
+            f"{has_match(found.texts, LONG)} AS {_HAS_LONG}",
         )
         .selectExpr(
             "*",
-            f"{_HAS_LONG} AND {have(found.texts, f'{LONG_DOUBLE}|{TINY}')} AS {_HAS_DOUBLE}",
+            f"{_HAS_LONG} AND {has_match(found.texts, f'{LONG_DOUBLE}|{TINY}')} AS {_HAS_DOUBLE}",
             *[f"{_sent(found, name)} AS {cell}" for name, cell in cells.items()],
             *[f"{found.before.get(name, NULL)} AS {cell}" for name, cell in was.items()],
         )
@@ -206,7 +206,8 @@ def _is_altered(cell: str, type_: Type, texts: Sequence[str]) -> str | None:
     that may be rounded. Of a nested column a part may be, where it has a double, and its line such a number.
     """
     if type_.name in ("float", "double"):
-        is_bound = f"{cell} IN ('Infinity', '-Infinity') OR ({cell} IN ('0.0', '-0.0') AND {have(texts, TINY)})"
+        is_zero = f"{cell} IN ('0.0', '-0.0') AND {has_match(texts, TINY)}"
+        is_bound = f"{cell} IN ('Infinity', '-Infinity') OR ({is_zero})"
         return f"CASE WHEN {_HAS_LONG} AND ({is_bound}) THEN {is_rounded(cell, texts, _HAS_LONG)} ELSE false END"
     if not _has_exact_numbers(type_):
         return None

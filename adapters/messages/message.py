@@ -190,8 +190,8 @@ def is_number(cell: str, name: str) -> str:
     )
 
 
-def have(texts: Sequence[str], pattern: str) -> str:
-    """Return whether one of some texts has what a pattern finds, as SQL."""
+def has_match(texts: Sequence[str], pattern: str) -> str:
+    """Return whether a pattern is found in one of some texts, as SQL."""
     return "(" + " OR ".join(f"coalesce({of} RLIKE {text(pattern)}, false)" for of in texts) + ")"
 
 

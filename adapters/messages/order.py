@@ -28,14 +28,16 @@ def sequence(field: Callable[[str], str], is_read: str) -> str:
     `is_read` says whether it is a row of a snapshot.
     """
     return (
-        f"CASE WHEN {field('lsn')} IS NOT NULL THEN {_told(_postgresql(field), 'lsn', field)} "
-        f"WHEN {field('file')} != '' THEN {_told(_mysql(field), 'file', field)} "
-        f"WHEN {field('commit_lsn')} IS NOT NULL THEN {_told(_sql_server(field), 'commit_lsn', field)} "
-        f"WHEN {field('scn')} IS NOT NULL THEN {_told(_oracle(field), 'scn', field)} ELSE {no_place(is_read)} END"
+        f"CASE WHEN {field('lsn')} IS NOT NULL THEN {_place_or_field(_postgresql(field), 'lsn', field)} "
+        f"WHEN {field('file')} != '' THEN {_place_or_field(_mysql(field), 'file', field)} "
+        f"WHEN {field('commit_lsn')} IS NOT NULL THEN {_place_or_field(_sql_server(field), 'commit_lsn', field)} "
+        f"WHEN {field('scn')} IS NOT NULL THEN {_place_or_field(_oracle(field), 'scn', field)} "
+        f"ELSE {no_place(is_read)} END"
     )
 
 
-def _told(place: str, name: str, field: Callable[[str], str]) -> str:
+def _place_or_field(place: str, name: str, field: Callable[[str], str]) -> str:
+    """Return a place as a text, as SQL; where it is none, the field that should tell it, with its name."""
     return f"coalesce(string({place}), concat('{name}: ', {field(name)}))"
 
 
