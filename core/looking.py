@@ -12,7 +12,7 @@ from lakeward.core.loads import Load, awaited_load
 from lakeward.core.memory import floor
 from lakeward.core.ports import Recalled
 from lakeward.core.progress import Progress
-from lakeward.core.refusals import refuse_other_memory
+from lakeward.core.refusals import refuse_other_memory, refuse_other_order
 
 F = TypeVar("F")
 
@@ -20,7 +20,8 @@ F = TypeVar("F")
 def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Look:
     """See what waits for a table, changing nothing; `is_whole` lists all objects, whatever is due.
 
-    Raises AlarmRaised where what is listed may mean loss.
+    Raises AlarmRaised where what is listed may mean loss, and SchemaConflict where another column than before would
+    put the events of the table in order: a source may ask for the next ones by it.
     """
     with watch("believe"):
         standing = job.opened.table.standing()
@@ -28,6 +29,8 @@ def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Lo
         recalled = recall(job, standing.progress)
     with watch("take"):
         past = _past(job, standing.progress, recalled, is_whole=is_whole)
+        if past.load is None or past.load.since is None:  # what was asked for begins anew
+            refuse_other_order(job.dimension, standing.progress, job.source.order_by(job.dimension))
         taken = job.source.take(job.dimension, past)
     return Look(standing=standing, recalled=recalled, past=past, taken=taken)
 

@@ -60,7 +60,14 @@ def prepare_seen(
     restarts = LogRestart.all_of(acked.get(LOG_ALARM, ()))
     reached = _reached(seen, taken, epoch)
     writer = load_writer(job, seen, epoch) if may_write else None
-    taken = replace(taken, columns=columns, restarts=restarts, reached=reached, load_writer=writer)
+    taken = replace(
+        taken,
+        columns=columns,
+        restarts=restarts,
+        reached=reached,
+        order_by=job.source.order_by(job.dimension),
+        load_writer=writer,
+    )
     with watch("read"):
         batch = job.source.read(job.dimension, taken, epoch)
     try:
@@ -318,7 +325,14 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
         others=add_others(None if planned.replaces else before.others, facts.others),
         databases=add_databases(None if planned.replaces else before.databases, facts.databases),
+        order_by=_order_after(found, planned),
     )
+
+
+def _order_after(found: Found[F], planned: MergePlan) -> str | None:
+    """Return the column that puts the events of a table in order, once the batch is committed."""
+    before = None if planned.replaces else found.standing.progress.order_by
+    return before if found.taken.order_by is None else found.taken.order_by
 
 
 def _numbered_after(planned: MergePlan, resolved: Resolved) -> int | None:

@@ -16,7 +16,7 @@ from lakeward.core.other_tables import OtherTables
 from lakeward.core.twins import Twin
 
 _OF_FEW: Final = frozenset(
-    {"match", "current", "history", "numbered", "joined", "logs", "partitions", "others", "databases"}
+    {"match", "current", "history", "numbered", "joined", "logs", "partitions", "others", "databases", "order_by"}
 )
 
 _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
@@ -56,7 +56,8 @@ class Progress:
     where messages do, as `core.log_restart.LogName` writes them; `partitions` are how far each partition of a topic
     has come there, by the order behind its objects (None: there are none). `others` are the messages of other
     tables in the objects of all batches of the epoch (None: there are none). `databases` are those that the rows of
-    these batches name (None: they name none).
+    these batches name (None: they name none). `order_by` is the column whose values put its events in order, as
+    `Source.order_by` returns it (None: nobody wrote it down).
     """
 
     batch: int = 0
@@ -83,6 +84,7 @@ class Progress:
     partitions: Mapping[int, LogReached] | None = None
     others: OtherTables | None = None
     databases: tuple[str, ...] | None = None
+    order_by: str | None = None
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
 

@@ -83,6 +83,31 @@ def _refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
         )
 
 
+def refuse_other_order(dimension: Dimension, progress: Progress, order_by: str | None) -> None:
+    """Refuse to put events in order by another column than before: the places of rows that stand are by that one.
+
+    Where places are commit times, these may take over from the order of objects, which come in that of commits.
+    What else an order may be made of is refused by `refuse_other_options`.
+    """
+    known = progress.order_by
+    if known is None or order_by is None or progress.sequences is not dimension.sequences:
+        return
+    name, dot, field = known.partition(".")
+    renames = dimension.policies.renames
+    if order_by in (known, renames.get(known), renames.get(name, name) + dot + field):
+        return
+    if not known and dimension.sequences is Sequences.TIMES:
+        return
+    was, is_ = (f"`{by}`" if by else "the order of files and rows alone" for by in (known, order_by))
+    raise SchemaConflict(
+        f"{dimension.name}: the order of its changes cannot be made of something else",
+        found=f"the table goes by {was}; the settings say {is_}",
+        todo="Nothing of the table was applied; other tables go on. Set `order_by`, `cursor`, `sequence_column` or "
+        "`timestamp_column` as it was, or drop the table and what is kept beside it, and load it anew "
+        "(docs/reload.md#dropping-a-table).",
+    )
+
+
 def _refuse_other_key(dimension: Dimension, progress: Progress) -> None:
     """Refuse to tell rows apart by other columns than before: what is stored and remembered goes by those."""
     if not progress.batch or progress.key is None:

@@ -121,6 +121,10 @@ class ShapedSource(Generic[F]):
         """Those of the source."""
         return self.source.sequences
 
+    def order_by(self, dimension: Dimension) -> str | None:
+        """Return the column that puts events in order."""
+        return self.source.order_by(self._at_the_source(dimension))
+
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next objects."""
         return self.source.take(self._at_the_source(dimension), past)

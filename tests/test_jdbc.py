@@ -174,3 +174,7 @@ def test_changes_of_mariadb(project: Project, mariadb: servers.Server, monkeypat
     mariadb.tell("INSERT INTO shop.item (id, version) VALUES (2, 2)")
     assert len(project.run()["shop.item"]["batches"]) == 1
     assert [row[0] for row in read_rows(project, "item", "id")] == [D(2), D(18446744073709551615)]
+    configure(project, mariadb, tables.replace('"version", overlap = 0', '"at"'), monkeypatch)
+    assert "the table goes by `version`; the settings say `at`" in project.fails(), "nothing was asked by it"
+    configure(project, mariadb, tables, monkeypatch)
+    assert project.run()["shop.item"]["batches"] == []

@@ -90,6 +90,11 @@ def test_rows_of_csv_and_json_say_what_they_do(project: Project) -> None:
         (4, "four", "123456.78"),
     ]
     assert project.run(code=3)["shop.item"]["batches"] == []
+    project.put("d.csv", head + f"1,newest,3.50,{day.format(10)},U\n")
+    configure(project, CUSTOMER, MAPPED.replace('order_by = "changed"', 'time = "changed"'))
+    assert "by `changed`; the settings say the order of files and rows alone" in project.fails()
+    configure(project, CUSTOMER, MAPPED)
+    assert project.run(code=3)["shop.item"]["counts"]["applied"] == 1
 
 
 def test_messages_of_dms_are_rows(project: Project) -> None:

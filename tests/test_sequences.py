@@ -64,6 +64,22 @@ def test_the_number_is_the_order_and_a_copy_is_known_by_it(numbered: Project) ->
     said = numbered.fails()
     assert "the order of its changes cannot be made of something else" in said
     assert "the table goes by unique numbers of the changes" in said
+    numbered.configure(source=NUMBERED.replace("change_seq", "price"))
+    assert "the table goes by `change_seq`; the settings say `price`" in numbered.fails()
+
+
+def test_commit_times_that_the_settings_leave_out_stop_the_table(project: Project) -> None:
+    """Changes without a time count as older than each that has one: all were stale."""
+    project.configure(source='timestamp_column = "at"')
+    project.put("20261121-100000000.csv", "Op,at,id,name,price\nI,2026-11-21 10:00:00,1,old,1.00\n")
+    project.run()
+    project.configure()
+    project.put("20261121-110000000.csv", "Op,id,name,price\nU,1,new,1.00\n")
+    assert "by `the commit time`; the settings say the order of files and rows alone" in project.fails()
+    project.configure(source='timestamp_column = "committed_at"')
+    project.put("20261121-110000000.csv", "Op,committed_at,id,name,price\nU,2026-11-21 11:00:00,1,new,1.00\n")
+    project.run()
+    assert names(project) == ["new"], "the endpoint may give the column another name"
 
 
 @pytest.mark.parametrize("lateness", [pytest.param("24h", marks=pytest.mark.long), "ordered"])

@@ -63,6 +63,7 @@ from lakeward.plugins.registry import clock
 
 _KINDS: Final = {"$AR_H_CHANGE_SEQ": Sequences.UNIQUE, "$AR_H_STREAM_POSITION": Sequences.PLACES}
 _DAY: Final = 24 * 3600 * 1_000_000
+_COMMIT_TIME: Final = "the commit time"
 
 
 @dataclass(slots=True)
@@ -98,6 +99,12 @@ class DmsSource:
             is_told = self.options.cdc_path is not None and self.options.timestamp_column is not None
             return Sequences.ARRIVAL if is_told else Sequences.TIMES
         return _KINDS[self.options.sequence_kind]
+
+    def order_by(self, dimension: Dimension) -> str | None:
+        """Return the sequence column, or that of commit times, whose name a task may change."""
+        if self.sequences is Sequences.ARRIVAL:
+            return None
+        return self.options.sequence_column or ("" if self.options.timestamp_column is None else _COMMIT_TIME)
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files, in the order of their names."""

@@ -63,6 +63,7 @@ _BESIDE: Final = (
 """Columns of a frame that nothing needs once it was surveyed."""
 
 _DAY: Final = 24 * 3600 * 1_000_000
+_PLACES_OF_MESSAGES: Final = "what messages tell"
 
 
 @dataclass(slots=True)
@@ -92,6 +93,16 @@ class FilesSource:
     def sequences(self) -> Sequences:
         """Places in the order that a column or a message tells."""
         return Sequences.PLACES
+
+    def order_by(self, dimension: Dimension) -> str | None:
+        """Return the column or path of `order_by`, "" without one; messages tell their places by themselves.
+
+        None of snapshots: nothing of one is compared with another.
+        """
+        if dimension.snapshots is not None:
+            return None
+        options = self._options(dimension)
+        return _PLACES_OF_MESSAGES if options.is_messages else options.order_by or ""
 
     def check(self, dimension: Dimension, past: Past) -> None:
         """Raise ConfigError for a table that its files cannot be read for as its settings say."""

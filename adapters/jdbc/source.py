@@ -60,6 +60,10 @@ class JdbcSource:
         """Places in the order that the cursor tells."""
         return self.files.sequences
 
+    def order_by(self, dimension: Dimension) -> str | None:
+        """Return the cursor; without one nothing but full loads come."""
+        return self._reads(dimension.source).cursor
+
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Return what is staged and not applied; where nothing is, what is due is read first.
 

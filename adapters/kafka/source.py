@@ -66,6 +66,10 @@ class KafkaSource:
         """Places in the order that a message tells."""
         return self.files.sequences
 
+    def order_by(self, dimension: Dimension) -> str | None:
+        """Return what files of such records go by."""
+        return self.files.order_by(dimension)
+
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Return the files of the next batch; messages are read from the broker where none waits in a file.
 

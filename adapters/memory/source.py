@@ -59,7 +59,8 @@ class MemorySource:
     Where each snapshot has names of its own, `snapshot` tells them apart; with `dates_snapshots` these tell
     their time, too, which is that of their rows; with `own_times` rows have theirs from a column. Where sequences
     are places in a log of the source, `logs` tells of which log a change is. Where objects are of partitions of a
-    topic, `partition_end` is the order behind those of the one that an order is of.
+    topic, `partition_end` is the order behind those of the one that an order is of. Sequences are of the column
+    `ordered_by`.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -73,6 +74,7 @@ class MemorySource:
     own_times: bool = False
     logs: Callable[[ChangeEvent], LogName] | None = None
     partition_end: Callable[[int], int | None] = lambda _: None
+    ordered_by: str | None = None
 
     def put(
         self,
@@ -90,6 +92,10 @@ class MemorySource:
             listed[:] = [one for one in listed if one.object.name != name]
         item = SourceObject(name, order, max(1, len(items)), modified)
         listed.append(MemoryObject(item, items, schema, others or {}))
+
+    def order_by(self, dimension: Dimension) -> str | None:
+        """Return the column that sequences are of."""
+        return self.ordered_by
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next objects, in order."""

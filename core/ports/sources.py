@@ -31,6 +31,13 @@ class Source(Protocol[F]):
         """What the order of its events is made of."""
         ...
 
+    def order_by(self, dimension: Dimension) -> str | None:
+        """Return the column whose values put the events of a table in order, "" where the order of objects does.
+
+        None where no setting can change that. A table with rows whose column becomes another is stopped.
+        """
+        ...
+
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Return the objects of the next batch; raises AlarmRaised where order or content is in doubt."""
         ...

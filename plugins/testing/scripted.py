@@ -43,6 +43,9 @@ class ScriptedSource:
         """Those of the script."""
         return self.script.dimension.sequences
 
+    def order_by(self, dimension: Dimension) -> str | None:
+        """Return nothing: no column is said to put events in order."""
+
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the first delivery that was never taken in whole."""
         fresh: list[int] = []

@@ -11,8 +11,8 @@ import pytest
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryStatistics, MemoryTable, MemoryTarget
 from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, Snapshots, TableName
-from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.errors import AlarmRaised, ConfigError, SchemaConflict, SourceError
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.job import Idle, Job
 from lakeward.core.ledger import Limits, SourceObject
@@ -103,6 +103,20 @@ def test_the_load_comes_in_one_batch_whatever_the_limits_and_its_changes_follow(
     assert shop.run().rows == {1: 7, 3: 8}
     assert (shop.table.progress.epoch, shop.table.progress.batch, shop.awaited) == (2, 4, None)
     assert shop.run().table.progress.batch == 4
+
+
+def test_a_load_that_was_asked_for_may_have_another_order(shop: Shop) -> None:
+    """What stands is compared with nothing of it; until it is asked for, the table is stopped."""
+    shop.dimension = replace(shop.dimension, sequences=Sequences.PLACES)
+    shop.source.ordered_by = "at"
+    fresh = Shop(dimension=shop.dimension, source=shop.source).run()
+    fresh.source.ordered_by = "version"
+    with pytest.raises(SchemaConflict):
+        fresh.run()
+    fresh.reload()
+    fresh.put(2, {3: 7}, 2_000)
+    fresh.put(110, {3: 8}, 2_001)
+    assert (fresh.run().rows, fresh.table.progress.order_by) == ({3: 8}, "version")
 
 
 def test_changes_before_a_load_that_is_there_are_never_applied_unless_an_operator_says_so(shop: Shop) -> None:
