@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import copysign
+
 import pytest
 
-from lakeward.adapters.files.documents import Double
+from lakeward.adapters.files.documents import Documents, Double
 from lakeward.adapters.files.local_values import reader_of
 from lakeward.adapters.messages.wire import Writing
 from lakeward.adapters.spark.local_casts import SparkNeeded
@@ -22,3 +24,12 @@ def test_a_number_that_no_double_has_is_left_to_spark(type_: str, written: str) 
 def test_zeros_and_words_are_numbers(type_: str) -> None:
     read = reader_of(Type(type_), Writing())
     assert (read(Double("0e-400")), read(Double("1.5e2")), read("-Infinity")) == (0.0, 150.0, float("-inf"))
+
+
+@pytest.mark.parametrize("type_", ["float", "double"])
+def test_a_zero_without_an_exponent_has_no_sign(type_: str) -> None:
+    read = reader_of(Type(type_), Writing())
+    for written, sign in (("-0.0", 1), ("-0", 1), ("-0.0e1", -1)):
+        found, _ = Documents().parse(f'{{"a": {written}}}')
+        zero = read((found or {}).get("a"))
+        assert (zero, copysign(1, zero)) == (0.0, sign)
