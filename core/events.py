@@ -194,8 +194,7 @@ def key_of(cells: Mapping[str, Cell], columns: Sequence[str]) -> Key | None:
 
 
 def same(left: Mapping[str, Cell], right: Mapping[str, Cell]) -> bool:
-    """Tell whether two images are equal, cell by cell, as `<=>` compares."""
-    return left == right or (
-        left.keys() == right.keys()
-        and all(canonical(value) == canonical(right[name]) for name, value in left.items())
+    """Tell whether two images are equal, cell by cell, as `<=>` compares; a cell that one lacks was not sent."""
+    return left == right or all(
+        canonical(left.get(name, UNSET)) == canonical(right.get(name, UNSET)) for name in left.keys() | right.keys()
     )
