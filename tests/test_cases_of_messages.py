@@ -19,8 +19,6 @@ from cases import CUSTOMERS, GROWN, NESTED, OF_TWO, PRODUCTS
 from fed import differences, expected, fed, same
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
-
 LONG: Final = "LAKEWARD_LONG" in os.environ
 
 DEBEZIUM: Final = {"format": "debezium", "decimals": "numeric"}
@@ -92,7 +90,7 @@ REFUSED: Final = {"inventory.products": ["null_key"]}
 
 @pytest.mark.parametrize(("table", "columns", "options", "feeds"), FEEDS if LONG else FEEDS[:IN_THE_GATE])
 def test_feeds_of_others_give_the_tables_that_they_had(
-    spark: SparkSession,
+    engine: SparkSession | None,
     table: str,
     columns: dict[str, str],
     options: dict[str, Any],
@@ -100,7 +98,7 @@ def test_feeds_of_others_give_the_tables_that_they_had(
 ) -> None:
     cases = {case: outside.case(case) for case, _, _ in feeds}
     names = "|".join(f"{case}/input/{pattern}" for case, pattern, _ in feeds)
-    found = fed(spark, outside.CASES, table, ["id"], columns, names=names, **options)
+    found = fed(engine, outside.CASES, table, ["id"], columns, names=names, **options)
     for case, pattern, result in feeds:
         wanted = expected(cases[case] / "expected" / result)
         own = found.of(f"{case}/input/{pattern}")
@@ -109,17 +107,17 @@ def test_feeds_of_others_give_the_tables_that_they_had(
     assert [reason for reason, _ in found.rejects] == REFUSED.get(table, [])
 
 
-def test_without_a_key_rows_are_only_added(spark: SparkSession) -> None:
+def test_without_a_key_rows_are_only_added(engine: SparkSession | None) -> None:
     folder = outside.case("debezium-json-multi-table-evolution")
-    found = fed(spark, folder / "input", "test.t2", [], GROWN, names="topic1/.*", **DEBEZIUM)
+    found = fed(engine, folder / "input", "test.t2", [], GROWN, names="topic1/.*", **DEBEZIUM)
     wanted = expected(folder / "expected" / "t2_step2_no_key.csv")
     rows = sorted((str(row["id"]), str(row["address"])) for row in found.rows.values())
     assert rows == sorted((str(row["id"]), str(row["address"])) for row in wanted)
 
 
-def test_objects_are_structs_deletes_may_come_first_and_tombstones_between(spark: SparkSession) -> None:
+def test_objects_are_structs_deletes_may_come_first_and_tombstones_between(engine: SparkSession | None) -> None:
     folder = outside.case("debezium-json-nested-and-delete-first")
-    found = fed(spark, folder / "input", "test.product", ["id"], NESTED, **DEBEZIUM)
+    found = fed(engine, folder / "input", "test.product", ["id"], NESTED, **DEBEZIUM)
     wanted = json.loads((folder / "expected" / "nested.json").read_text("utf-8"))
     (row,) = found.of("nested.*").rows.values()
     assert {name: row[name] for name in wanted} == wanted
@@ -127,22 +125,22 @@ def test_objects_are_structs_deletes_may_come_first_and_tombstones_between(spark
     assert (delete.rows, [event.key for event in delete.events]) == ({}, [(101,)])
     folder = outside.case("debezium-json-tombstone-between")
     columns = {"id": "int", "value": "string"}
-    found = fed(spark, folder / "input", "test.test", ["id"], columns, line="record", **DEBEZIUM)
+    found = fed(engine, folder / "input", "test.test", ["id"], columns, line="record", **DEBEZIUM)
     assert not differences(found.rows, expected(folder / "expected" / "final.csv"))
     assert (found.skipped, found.rejects) == (1, [])
 
 
-def test_types_that_stand_beside_messages_are_those_of_the_table(spark: SparkSession) -> None:
+def test_types_that_stand_beside_messages_are_those_of_the_table(engine: SparkSession | None) -> None:
     """A column is added and becomes wider; that it is narrower again, or a text, is told to the table as it is."""
     folder = outside.case("debezium-json-schema-type-change")
     wanted = json.loads((folder / "expected" / "schemas.json").read_text("utf-8"))
     own = {"format": "debezium", "types": "schema"}
-    found = fed(spark, folder / "input", "test.product", ["id"], {}, names="step[13].jsonl", **own)
+    found = fed(engine, folder / "input", "test.product", ["id"], {}, names="step[13].jsonl", **own)
     assert found.types == {**wanted["step1"], **wanted["step3"]}
     rows = [row for row in expected(folder / "expected" / "step3.csv") if row["id"] != "103"]
     assert not differences(found.rows, rows)
     for step, type_ in (("4", "int"), ("5", "string")) if LONG else ():
-        found = fed(spark, folder / "input", "test.product", ["id"], {}, names=f"step{step}.jsonl", **own)
+        found = fed(engine, folder / "input", "test.product", ["id"], {}, names=f"step{step}.jsonl", **own)
         assert found.types["age"] == type_
 
 
@@ -190,12 +188,13 @@ SHAPES: Final = tuple(
 
 @pytest.mark.parametrize(("case", "table", "declared", "how"), ALL_TYPES)
 def test_all_types_of_mysql_are_read(
-    spark: SparkSession, case: str, table: str, declared: dict[str, str], how: dict[str, str]
+    engine: SparkSession | None, case: str, table: str, declared: dict[str, str], how: dict[str, str]
 ) -> None:
     """Types come from the schema; 40 digits are declared as a text. Times of day stay as they are sent."""
     folder, own = outside.case(case), dict(how)
     wanted = json.loads((folder / "expected" / own.pop("result")).read_text("utf-8"))
-    read = fed(spark, folder / "input", table, [own.pop("key")], declared, format="debezium", types="schema", **own)
+    key, said = [own.pop("key")], {"format": "debezium", "types": "schema", **own}
+    read = fed(engine, folder / "input", table, key, declared, **said)
     assert read.rejects == []
     (row,) = read.rows.values()
     left_out = {*TIMES, *SHAPES}
@@ -231,14 +230,14 @@ BENT: Final = (
 """Columns with times that no table holds; of some the connector sends another text in a snapshot."""
 
 
-def test_every_type_of_a_real_capture_is_read(spark: SparkSession) -> None:
+def test_every_type_of_a_real_capture_is_read(engine: SparkSession | None) -> None:
     """A row of the snapshot and a row that was streamed are equal, and are those of the database."""
     folder = outside.case("dbz-real-types-isostring-schema")
     settings = {"line": "record", "decimals": "double", "times": "isostring", "binary": "hex", "types": "schema"}
     every = [file.stem for file in sorted((folder / "expected").glob("*.csv"))]
     for table in every if LONG else ["time_table"]:
         odd = dict.fromkeys(BENT, "string") if table == "time_table" else {}
-        found = fed(spark, folder / "input", f"public.{table}", ["pk"], odd, format="debezium", **settings)
+        found = fed(engine, folder / "input", f"public.{table}", ["pk"], odd, format="debezium", **settings)
         assert found.rejects == [], table
         rows = [{n: cell for n, cell in cells.items() if n not in ("pk", *odd)} for cells in found.rows.values()]
         assert rows, table
@@ -280,7 +279,7 @@ def _lake(type_: str) -> str:
     return LAKE.get(plain, "binary" if plain.startswith("bit") else "string")
 
 
-def test_every_type_of_a_capture_without_schemas_is_read_by_what_is_declared(spark: SparkSession) -> None:
+def test_every_type_of_a_capture_without_schemas_is_read_by_what_is_declared(engine: SparkSession | None) -> None:
     """Types are declared after those of the source; decimals are texts, times are those of Kafka Connect."""
     folder = outside.case("dbz-real-types-string-connect")
     described = json.loads((folder / "expected" / "columns.json").read_text("utf-8"))["tables"]
@@ -290,7 +289,7 @@ def test_every_type_of_a_capture_without_schemas_is_read_by_what_is_declared(spa
         far = [name for name, column in said.items() if column["scoring"] == "stretch"]
         columns = {n: "string" if n in far else _lake(c["type"]) for n, c in said.items()}
         columns["pk"] = "int"
-        found = fed(spark, folder / "input", f"public.{table}", ["pk"], columns, format="debezium", **settings)
+        found = fed(engine, folder / "input", f"public.{table}", ["pk"], columns, format="debezium", **settings)
         assert found.rejects == [], table
         exact = [name for name, column in said.items() if column["scoring"] == "exact"]
         rows = [{name: cells[name] for name in exact} for cells in found.rows.values()]
@@ -304,7 +303,7 @@ def test_every_type_of_a_capture_without_schemas_is_read_by_what_is_declared(spa
 
 
 @pytest.mark.parametrize("case", ["single", "compound"] if LONG else ["compound"])
-def test_the_unit_tests_of_others_hold(spark: SparkSession, tmp_path: Path, case: str) -> None:
+def test_the_unit_tests_of_others_hold(engine: SparkSession | None, tmp_path: Path, case: str) -> None:
     """Ten small histories, parted by a column of the key. Their places in the log are made up: arrival counts."""
     folder = outside.case(f"scd1-debezium-pg-{case}-key")
     inputs = json.loads((folder / "input" / "tests.json").read_text("utf-8"))
@@ -315,7 +314,7 @@ def test_the_unit_tests_of_others_hold(spark: SparkSession, tmp_path: Path, case
     columns = {name: "string" if name == "min_id" else "int" for name in key}
     columns |= {"name": "string", "surname": "string", "birthday": "date"}
     own = {"format": "debezium", "places": "arrival"}
-    found = fed(spark, tmp_path, "public.mock_table", key, columns, **own)
+    found = fed(engine, tmp_path, "public.mock_table", key, columns, **own)
     assert found.rejects == []
     rows = {tuple(map(str, place)): cells for place, cells in found.rows.items()}
     for result in wanted:

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from struct import pack, unpack
 from typing import Any
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from lakeward.adapters.files.form import MESSAGES
 from lakeward.adapters.files.options import FilesOptions
@@ -22,7 +23,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import SKIPPED
-from lakeward.adapters.spark.local_frame import in_spark
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, TableName
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, Sequences, key_of
 from lakeward.core.fold import Folded, apply
@@ -64,7 +65,7 @@ class Read:
 
 
 def fed(
-    spark: SparkSession,
+    spark: SparkSession | None,
     folder: Path,
     table: str,
     key: Sequence[str],
@@ -73,10 +74,9 @@ def fed(
     lateness: Lateness = ORDERED,
     patterns: Mapping[str, str] | None = None,
     match: Match = Match.KEY,
-    small_batch: int = 0,
     **options: Any,
 ) -> Read:
-    """Read all files of a table, batch by batch: by Spark, unless they are a `small_batch`."""
+    """Read all files of a table, batch by batch: by Spark, or without one in plain Python, as small batches are."""
     name = TableName(*table.split("."))
     shared = {"folder": ""} if options.get("format") in MESSAGES else {}
     said = FilesOptions.model_validate({"path": str(folder), **shared, **options})
@@ -85,13 +85,14 @@ def fed(
         name=name, schema=schema, key=tuple(key), match=match, lateness=lateness, sequences=Sequences.PLACES
     )
     place = Folder(folder, Places(said.place()))
-    source = FilesSource(said, place, lambda: spark, {name: patterns or {}}, small_batch=small_batch)
+    small_batch = 20_000 if spark is None else 0
+    source = FilesSource(said, place, partial(session, spark), {name: patterns or {}}, small_batch=small_batch)
     seen: dict[str, Any] = {}
-    rows: list[Row] = []
+    rows: list[Mapping[str, Any]] = []
     found: dict[str, Column] = {}
     while (taken := source.take(dimension, Past(seen=seen))).objects:
         batch = source.read(dimension, taken, 1)
-        rows += in_spark(batch.frame).collect()
+        rows += _rows(batch.frame)
         found |= {column.name: column for column in batch.facts.schema}
         seen |= {item.object.name: item.object for item in batch.facts.objects}
         batch.close()
@@ -107,8 +108,19 @@ def fed(
     )
 
 
-def _event(row: Row, dimension: Dimension) -> ChangeEvent:
-    found = row.asDict(recursive=True)
+def session(spark: SparkSession | None) -> SparkSession:
+    """Return the session that a source asks for, where there is one: plain Python needs none."""
+    assert spark is not None, "Spark is not needed"
+    return spark
+
+
+def _rows(frame: Frame) -> Sequence[Mapping[str, Any]]:
+    if isinstance(frame, LocalFrame):
+        return frame.rows.to_pylist()
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def _event(found: Mapping[str, Any], dimension: Dimension) -> ChangeEvent:
     unset = found.get(names.UNSET) or ()
     cells = {name: UNSET if name in unset else found.get(name) for name in dimension.schema.names}
     old = found.get(names.OLD)

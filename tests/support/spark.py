@@ -41,6 +41,15 @@ COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMo
 """What Spark does by default."""
 
 
+@pytest.fixture(params=["core", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long])])
+def engine(request: pytest.FixtureRequest) -> SparkSession | None:
+    """What files are read by: None in the gate, where plain Python does, and Spark as well in the long suite.
+
+    Laws hold one way to the other: test_small_lines, test_csv_frames, test_local_parquet, test_local_survey.
+    """
+    return request.getfixturevalue("spark") if request.param == "spark" else None
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Start Spark as a run would, on two cores."""

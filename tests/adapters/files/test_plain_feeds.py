@@ -50,12 +50,11 @@ def test_a_reader_that_goes_by_arrival_does_not(format_: str, tmp_path: Path) ->
     assert reread(feed, tmp_path, by_order=False).keys() != rows_of(feed).keys()
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("format_", FORMATS)
-def test_the_newest_row_of_each_key_stands(spark: SparkSession, format_: str, tmp_path: Path) -> None:
+def test_the_newest_row_of_each_key_stands(engine: SparkSession | None, format_: str, tmp_path: Path) -> None:
     feed = draw(2, format_, KEYS)
     write(feed, landing(tmp_path))
-    found = fed(spark, tmp_path, "shop.item", ["id"], feed.columns, **feed.options)
+    found = fed(engine, tmp_path, "shop.item", ["id"], feed.columns, **feed.options)
     assert found.rejects == []
     times = feed.columns["rev"] == "timestamp"
     rows = {int(str(key[0])): dict(cells) for key, cells in found.rows.items()}
@@ -67,13 +66,12 @@ def test_the_newest_row_of_each_key_stands(spark: SparkSession, format_: str, tm
     assert rows == wanted
 
 
-@pytest.mark.spark
-def test_other_words_give_other_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_other_words_give_other_rows(engine: SparkSession | None, tmp_path: Path) -> None:
     """The law can fail: where a delete is called otherwise, rows are left that should be gone."""
     feed = draw(2, "json", KEYS)
     write(feed, landing(tmp_path))
     wrong = {**feed.options, "operation": {"column": "what", "delete": ["never"]}}
-    found = fed(spark, tmp_path, "shop.item", ["id"], feed.columns, **wrong)
+    found = fed(engine, tmp_path, "shop.item", ["id"], feed.columns, **wrong)
     assert {int(str(key[0])) for key in found.rows} > rows_of(feed).keys()
 
 
@@ -191,14 +189,13 @@ def test_a_file_that_has_not_what_the_settings_name_stops_the_table(
         fed(spark, tmp_path, "shop.item", ["id"], PLAIN, **settings)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("column", "said"), [("_op", "no row of"), ("_cdc", "cannot be `operation`")])
 def test_a_footer_that_has_not_what_the_settings_name_stops_the_table(
-    spark: SparkSession, tmp_path: Path, column: str, said: str
+    engine: SparkSession | None, tmp_path: Path, column: str, said: str
 ) -> None:
     pq.write_table(pa.Table.from_pylist([{"id": 1, "_cdc": {"op": "D"}}]), landing(tmp_path) / "1.parquet")
     with pytest.raises(LakewardError, match=said):
-        fed(spark, tmp_path, "shop.item", ["id"], {"id": "bigint"}, operation={"column": column})
+        fed(engine, tmp_path, "shop.item", ["id"], {"id": "bigint"}, operation={"column": column})
 
 
 @pytest.mark.spark

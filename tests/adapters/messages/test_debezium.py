@@ -130,10 +130,8 @@ def test_a_list_of_numbers_has_a_byte_of_the_placeholder_in_each_element() -> No
     assert written <= set(placeholders("aé"))
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("small_batch", [0, 100])
 def test_a_place_that_was_not_logged_keeps_what_it_has(
-    spark: SparkSession, tmp_path: Path, small_batch: int
+    engine: SparkSession | None, tmp_path: Path
 ) -> None:
     """The connector for PostgreSQL has constants for it, and not the word of its settings."""
     wkb = "AQEAACDmEAAAAAAA/IPXl8EAAAD8g9eXwQ=="
@@ -147,14 +145,13 @@ def test_a_place_that_was_not_logged_keeps_what_it_has(
     line = json.dumps({"op": "u", "before": None, "after": {"id": 1, **values}, "source": source})
     (tmp_path / "1.json").write_text(line.replace(str(far), "-9.9999999E7") + "\n", "utf-8")
     types = {"id": "int", "shape": "string", "spot": "string", "other": "string"}
-    read = fed(spark, tmp_path, "shop.item", ["id"], types, small_batch=small_batch, format="debezium")
+    read = fed(engine, tmp_path, "shop.item", ["id"], types, format="debezium")
     (event,) = read.events
     assert {name for name, cell in event.cells.items() if cell is UNSET} == {"shape", "spot"}
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("small_batch", [0, 100])
-def test_a_number_that_a_double_makes_0_is_none(spark: SparkSession, tmp_path: Path, small_batch: int) -> None:
+def test_a_number_that_a_double_makes_0_is_none(spark: SparkSession, tmp_path: Path) -> None:
     """Of any type of numbers: JSON's parser has 0 for it."""
     source = {"schema": "shop", "table": "item", "lsn": 1, "sequence": '["1","1"]'}
     types = {"id": "int", "large": "bigint", "price": "decimal(8,2)", "share": "double", "of": "list<decimal(8,2)>"}
@@ -163,20 +160,21 @@ def test_a_number_that_a_double_makes_0_is_none(spark: SparkSession, tmp_path: P
     messages = [json.dumps({"op": "c", "before": None, "after": row, "source": source}) for row in rows]
     lines = [line.replace("0.5", ("1e-400", "0e-400")[key % 2]) for key, line in enumerate(messages)]
     (tmp_path / "1.json").write_text("\n".join(lines) + "\n", "utf-8")
-    read = fed(spark, tmp_path, "shop.item", ["id"], types, small_batch=small_batch, format="debezium")
+    read = fed(spark, tmp_path, "shop.item", ["id"], types, format="debezium")
     assert sorted(key for (key,) in read.rows) == [1, 3, 5, 7]
     assert [reason for reason, _ in read.rejects] == ["cast"] * 4
 
 
-@pytest.mark.spark
-def test_a_decimal_that_is_a_number_of_json_is_no_base64(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_decimal_that_is_a_number_of_json_is_no_base64(
+    engine: SparkSession | None, tmp_path: Path
+) -> None:
     """A BIGINT UNSIGNED is one in the connector's mode `long`; digits in a text may be base64."""
     source = {"schema": "shop", "table": "item", "lsn": 1, "sequence": '["1","1"]'}
     rows = [{"id": 12345678, "price": -1.5}, {"id": "ALxhTw==", "price": "AJY="}, {"id": 3, "price": "-1.5"}]
     lines = [json.dumps({"op": "c", "before": None, "after": row, "source": source}) for row in rows]
     (tmp_path / "1.json").write_text("\n".join(lines) + "\n", "utf-8")
     types = {"id": "decimal(20,0)", "price": "decimal(12,2)"}
-    read = fed(spark, tmp_path, "shop.item", ["id"], types, format="debezium")
+    read = fed(engine, tmp_path, "shop.item", ["id"], types, format="debezium")
     assert [tuple(map(str, row.values())) for row in read.rows.values()] == [
         ("12345678", "-1.50"),
         ("12345679", "1.50"),

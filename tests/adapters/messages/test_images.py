@@ -14,16 +14,14 @@ from lakeward.adapters.messages.message import UNAVAILABLE
 from lakeward.core.dimension import Match
 from lakeward.core.errors import ConfigError
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
-
 COLUMNS = {"id": "int", "note": "string", "size": "double"}
 IMAGE = {"id": 1, "note": None, "size": 0.5}
 AFTER = {"id": 1, "note": "n", "size": 2.5}
 
 
-def read(spark: SparkSession, folder: Path, messages: list[dict[str, Any]], **said: Any) -> Read:
+def read(engine: SparkSession | None, folder: Path, messages: list[dict[str, Any]], **said: Any) -> Read:
     (folder / "0.json").write_text("".join(json.dumps(message) + "\n" for message in messages), "utf-8")
-    return fed(spark, folder, "shop.item", [], COLUMNS, match=Match.IMAGE, **said)
+    return fed(engine, folder, "shop.item", [], COLUMNS, match=Match.IMAGE, **said)
 
 
 def debezium(op: str, before: dict[str, Any] | None) -> dict[str, Any]:
@@ -37,6 +35,8 @@ def dms(operation: str, data: dict[str, Any], before: dict[str, Any] | None) -> 
     return {"data": data, "metadata": {**metadata, "commit-timestamp": "2026-11-21T10:00:00Z"}, **beside}
 
 
+@pytest.mark.spark
+@pytest.mark.long
 def test_debezium_tells_the_row_before_an_update_and_a_delete(spark: SparkSession, tmp_path: Path) -> None:
     """Where it has each column with its value: one that was left out, or not logged, makes it no image."""
     images = [IMAGE, {"id": 1, "note": None}, {**IMAGE, "note": UNAVAILABLE}, None]
@@ -50,6 +50,8 @@ def test_debezium_tells_the_row_before_an_update_and_a_delete(spark: SparkSessio
     assert [event.before for event in found.events] == [IMAGE, None, None, None] * 2
 
 
+@pytest.mark.spark
+@pytest.mark.long
 def test_dms_tells_it_beside_the_row_or_as_the_row_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     """A column that was left out may be NULL or filtered out: then there is no image."""
     messages = [
@@ -73,6 +75,8 @@ def test_dms_tells_it_beside_the_row_or_as_the_row_that_is_gone(spark: SparkSess
     ],
     ids=["of the key alone", "flattened", "plain rows"],
 )
-def test_files_that_tell_no_images_are_refused(spark: SparkSession, tmp_path: Path, said: dict[str, Any]) -> None:
+def test_files_that_tell_no_images_are_refused(
+    engine: SparkSession | None, tmp_path: Path, said: dict[str, Any]
+) -> None:
     with pytest.raises(ConfigError, match="its files do not have it"):
-        read(spark, tmp_path, [debezium("u", IMAGE)], **said)
+        read(engine, tmp_path, [debezium("u", IMAGE)], **said)

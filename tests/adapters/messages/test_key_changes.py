@@ -13,8 +13,6 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.messages.message import UNAVAILABLE
 from lakeward.core.dimension import ORDERED, Lateness, Within
 
-pytestmark = pytest.mark.spark
-
 COLUMNS = {"id": "int", "note": "string", "size": "int"}
 DAY = Within(24 * 3600 * 1_000_000)
 
@@ -39,7 +37,7 @@ def row(key: int, size: int, note: str = UNAVAILABLE) -> dict[str, Any]:
 
 
 def read(
-    spark: SparkSession,
+    engine: SparkSession | None,
     folder: Path,
     files: list[list[str]],
     lateness: Lateness = DAY,
@@ -50,22 +48,22 @@ def read(
     for number, lines in enumerate(files):
         (folder / name.format(number)).write_text("\n".join(lines) + "\n", "utf-8")
     said = {"format": "debezium", "line": "record", **options}
-    return fed(spark, folder, "shop.item", [key], COLUMNS, lateness=lateness, **said)
+    return fed(engine, folder, "shop.item", [key], COLUMNS, lateness=lateness, **said)
 
 
 LOADED = [message(1, "r", key, row(key, key, "long")) for key in (1, 5, 7)]
 
 
-def test_headers_link_a_delete_and_an_insert(spark: SparkSession, tmp_path: Path) -> None:
+def test_headers_link_a_delete_and_an_insert(engine: SparkSession | None, tmp_path: Path) -> None:
     """What was not logged comes from the row that left, also where other messages lie between."""
     change = [message(2, "d", 1, None, newkey=2), tombstone(1), LOADED[1], message(2, "c", 2, row(2, 20), oldkey=1)]
-    found = read(spark, tmp_path, [LOADED, change])
+    found = read(engine, tmp_path, [LOADED, change])
     assert found.rows == {(2,): row(2, 20, "long"), (5,): row(5, 5, "long"), (7,): row(7, 7, "long")}
     assert (found.skipped, [e.old_key for e in found.events if e.old_key]) == (2, [(1,)])
 
 
 def test_neighbours_of_one_transaction_are_linked_where_values_are_missing(
-    spark: SparkSession, tmp_path: Path
+    engine: SparkSession | None, tmp_path: Path
 ) -> None:
     """The halves lie in two files; a delete and a whole insert stay two events; an insert alone is not made up."""
     files = [
@@ -78,14 +76,14 @@ def test_neighbours_of_one_transaction_are_linked_where_values_are_missing(
             message(5, "c", 8, row(8, 80)),
         ],
     ]
-    found = read(spark, tmp_path, files)
+    found = read(engine, tmp_path, files)
     assert found.rows == {(2,): row(2, 20, "long"), (6,): row(6, 60, "whole")}
     assert [e.old_key for e in found.events if e.old_key] == [(1,)]
     assert [e.key for e in found.events if e.position in found.folded.incomplete] == [(8,)]
 
 
 def test_neighbours_of_one_partition_are_linked_only_where_a_whole_transaction_pairs_off(
-    spark: SparkSession, tmp_path: Path
+    engine: SparkSession | None, tmp_path: Path
 ) -> None:
     """Halves lie where their keys do: the delete before an insert may be that of another row."""
     one = [
@@ -99,40 +97,42 @@ def test_neighbours_of_one_partition_are_linked_only_where_a_whole_transaction_p
         *[message(3, "d", 7, None), message(3, "c", 17, row(17, 7))],
         *[message(4, "c", 19, row(19, 9)), message(4, "d", 16, None)],
     ]
-    found = read(spark, tmp_path, [one, other], name="t+{}+0000000000.json")
+    found = read(engine, tmp_path, [one, other], name="t+{}+0000000000.json")
     assert found.rows == {(17,): row(17, 7, "long")}
     waiting = sorted(e.key for e in found.events if e.position in found.folded.incomplete)
     assert waiting == [(11,), (15,), (19,), (26,)]
 
 
-def test_an_ordered_table_knows_of_a_key_change_only_where_it_must(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_ordered_table_knows_of_a_key_change_only_where_it_must(
+    engine: SparkSession | None, tmp_path: Path
+) -> None:
     change = [message(2, "d", 1, None, newkey=2), message(2, "c", 2, row(2, 20, "whole"), oldkey=1)]
-    found = read(spark, tmp_path, [[*LOADED, *change]], ORDERED)
+    found = read(engine, tmp_path, [[*LOADED, *change]], ORDERED)
     assert {key: cells["note"] for key, cells in found.rows.items()} == {(2,): "whole", (5,): "long", (7,): "long"}
     assert not [e for e in found.events if e.old_key]
 
 
-def test_a_tombstone_deletes_where_arrival_orders_the_changes(spark: SparkSession, tmp_path: Path) -> None:
-    found = read(spark, tmp_path, [[*LOADED, tombstone(5)]], tombstones="delete", places="arrival")
+def test_a_tombstone_deletes_where_arrival_orders_the_changes(engine: SparkSession | None, tmp_path: Path) -> None:
+    found = read(engine, tmp_path, [[*LOADED, tombstone(5)]], tombstones="delete", places="arrival")
     assert (sorted(found.rows), found.skipped) == ([(1,), (7,)], 0)
 
 
 @pytest.mark.parametrize(("images", "left", "rejects"), [("key", [1, 20], ["null_key"]), ("whole", [20], [])])
 def test_a_delete_is_dropped_only_where_the_keys_of_messages_are_those_of_the_table(
-    spark: SparkSession, tmp_path: Path, images: str, left: list[int], rejects: list[str]
+    engine: SparkSession | None, tmp_path: Path, images: str, left: list[int], rejects: list[str]
 ) -> None:
     """The table has another key: what an image before says of it may be made up, unless the settings deny it."""
     change = [
         message(2, "d", 1, None, newkey=2).replace('"size": 0', '"size": 1'),
         message(2, "c", 2, row(2, 20, "whole"), oldkey=1),
     ]
-    found = read(spark, tmp_path, [[LOADED[0], *change]], key="size", before_images=images)
+    found = read(engine, tmp_path, [[LOADED[0], *change]], key="size", before_images=images)
     assert (sorted(size for (size,) in found.rows), [reason for reason, _ in found.rejects]) == (left, rejects)
     assert found.skipped == 0
 
 
-def test_a_header_that_tells_no_key_makes_a_message_unreadable(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_header_that_tells_no_key_makes_a_message_unreadable(engine: SparkSession | None, tmp_path: Path) -> None:
     """Its other half was dropped, or will be: the row would stand under both keys."""
     change = [message(2, "c", 2, row(2, 20, "whole"), oldkey=1).replace('{\\"id\\": 1}', "eyJpZCI6MX0=")]
-    found = read(spark, tmp_path, [[*LOADED, *change]])
+    found = read(engine, tmp_path, [[*LOADED, *change]])
     assert [reason for reason, _ in found.rejects] == ["unreadable"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fed import session
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.files.options import FilesOptions
@@ -31,16 +33,17 @@ ITEM = Dimension(
 
 
 def read(
-    spark: SparkSession, folder: Path, files: Sequence[Sequence[Any]], small_batch: int = 0, **options: Any
+    spark: SparkSession | None, folder: Path, files: Sequence[Sequence[Any]], **options: Any
 ) -> BatchFacts:
-    """Read files of lines in the table's own folder, by Spark unless they are a `small_batch`."""
+    """Read files of lines in the table's own folder, by Spark or in plain Python."""
     place = folder / "shop" / "item"
     place.mkdir(parents=True)
     for number, lines in enumerate(files):
         texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
         (place / f"t+0+000000000{number}.json").write_bytes(("\n".join(texts) + "\n").encode())
     said = FilesOptions.model_validate({"path": str(folder), "format": "debezium", **options})
-    source = FilesSource(said, Folder(folder, Places(said.place())), lambda: spark, small_batch=small_batch)
+    landing, small_batch = Folder(folder, Places(said.place())), 20_000 if spark is None else 0
+    source = FilesSource(said, landing, partial(session, spark), small_batch=small_batch)
     batch = source.read(ITEM, source.take(ITEM, Past()), 1)
     batch.close()
     return batch.facts
@@ -51,8 +54,9 @@ def row(key: int, **source: str) -> Mapping[str, Any]:
     return {"op": "c", "before": None, "after": {"id": key, "note": "a"}, "source": told}
 
 
-@pytest.mark.spark
-def test_what_has_no_operation_is_passed_over_only_where_it_is_known(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_has_no_operation_is_passed_over_only_where_it_is_known(
+    engine: SparkSession | None, tmp_path: Path
+) -> None:
     known = [
         {"ts_ms": 5},
         {"schema": {"type": "struct"}, "payload": {"ts_ms": 5}},
@@ -66,7 +70,7 @@ def test_what_has_no_operation_is_passed_over_only_where_it_is_known(spark: Spar
     ]
     unknown = [{"id": 3, "note": "flattened", "__op": "c"}, {"ts_ms": 5, "id": 4}]
     lines = [json.dumps(row(1)) + "\r", *known, *unknown]
-    found = read(spark, tmp_path, [lines])
+    found = read(engine, tmp_path, [lines])
     assert found.operations == {Operation.INSERT: 1}
     assert (found.skipped, found.rejects) == (len(known), {Reason.UNREADABLE: len(unknown)})
 
@@ -93,10 +97,8 @@ def test_a_file_of_which_nothing_is_the_tables_stops_it(
     assert said in f"{raised.value} {raised.value.found}"
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("small_batch", [0, 100])
 def test_tombstones_are_said_where_no_message_tells_a_delete(
-    spark: SparkSession, tmp_path: Path, small_batch: int
+    engine: SparkSession | None, tmp_path: Path
 ) -> None:
     """ExtractNewRecordState makes tombstones of deletes by default; empty lines are none."""
     kept = {"id": 1, "note": "a", "__op": "c", "__deleted": "false", "__lsn": 1, "__source_ts_ms": 5}
@@ -113,7 +115,7 @@ def test_tombstones_are_said_where_no_message_tells_a_delete(
         "told": [*dropped, {"id": 2, "__op": "d", "__lsn": 2, "__source_ts_ms": 6}],
     }
     cautions = {
-        name: read(spark, tmp_path / name, [lines], small_batch, form="flattened").cautions
+        name: read(engine, tmp_path / name, [lines], form="flattened").cautions
         for name, lines in feeds.items()
     }
     assert [*cautions.pop("tombstones").values()] == [2]
@@ -122,9 +124,7 @@ def test_tombstones_are_said_where_no_message_tells_a_delete(
     assert cautions == {"empty": {}, "rewrite": {}, "snapshot": {}, "told": {}}
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("small_batch", [0, 100])
-def test_updates_that_may_leave_an_old_key_are_said(spark: SparkSession, tmp_path: Path, small_batch: int) -> None:
+def test_updates_that_may_leave_an_old_key_are_said(engine: SparkSession | None, tmp_path: Path) -> None:
     """Messages have the key of their source, and an update may change what is the key of this table."""
 
     def update(key: Mapping[str, Any] | None, before: Mapping[str, Any] | None, lsn: int = 1) -> Mapping[str, Any]:
@@ -140,7 +140,7 @@ def test_updates_that_may_leave_an_old_key_are_said(spark: SparkSession, tmp_pat
     cautions = {
         name: sum(
             count
-            for words, count in read(spark, tmp_path / name, [lines], small_batch, line="record").cautions.items()
+            for words, count in read(engine, tmp_path / name, [lines], line="record").cautions.items()
             if "REPLICA IDENTITY FULL" in words
         )
         for name, lines in feeds.items()
@@ -148,14 +148,12 @@ def test_updates_that_may_leave_an_old_key_are_said(spark: SparkSession, tmp_pat
     assert cautions == {"another": 2, "own": 0, "in the image": 0, "none": 0, "inserts": 0}
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("small_batch", [0, 100])
 def test_another_word_than_true_or_false_for_a_deleted_row_is_refused(
-    spark: SparkSession, tmp_path: Path, small_batch: int
+    engine: SparkSession | None, tmp_path: Path
 ) -> None:
     """Such a row would be left with NULL in its columns."""
     words = ["true", True, "TRUE", "false", False, None, "1", 1, "yes"]
     lines = [{"id": key, "__op": "u", "__deleted": word, "__lsn": key + 1} for key, word in enumerate(words)]
-    found = read(spark, tmp_path, [lines], small_batch, form="flattened")
+    found = read(engine, tmp_path, [lines], form="flattened")
     assert found.operations == {Operation.DELETE: 3, Operation.UPDATE: 3}
     assert found.rejects == {Reason.OPERATION: 3}
