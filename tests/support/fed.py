@@ -92,7 +92,7 @@ def fed(
     found: dict[str, Column] = {}
     while (taken := source.take(dimension, Past(seen=seen))).objects:
         batch = source.read(dimension, taken, 1)
-        rows += _rows(batch.frame)
+        rows += rows_of(batch.frame)
         found |= {column.name: column for column in batch.facts.schema}
         seen |= {item.object.name: item.object for item in batch.facts.objects}
         batch.close()
@@ -114,7 +114,8 @@ def session(spark: SparkSession | None) -> SparkSession:
     return spark
 
 
-def _rows(frame: Frame) -> Sequence[Mapping[str, Any]]:
+def rows_of(frame: Frame) -> Sequence[Mapping[str, Any]]:
+    """Return the rows of a frame, without Spark where that has not made it."""
     if isinstance(frame, LocalFrame):
         return frame.rows.to_pylist()
     return [row.asDict(recursive=True) for row in frame.collect()]

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Row, SparkSession
+from fed import rows_of
+from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import SKIPPED
-from lakeward.adapters.spark.local_frame import Frame, in_spark
+from lakeward.adapters.spark.local_frame import Frame
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.memory import Reason, Reject
@@ -80,7 +81,7 @@ def feed(
         open=lambda: build({"path": "landing", "formats": {}, **options}, runtime),
         put=put,
         rows=_items,
-        texts=lambda frame: {_place(row): row[names.TEXT] for row in in_spark(frame).collect()},
+        texts=lambda frame: {_place(row): row[names.TEXT] for row in rows_of(frame)},
         beside=form.beside,
         put_load=put_load,
         put_named=put_named,
@@ -137,7 +138,9 @@ def parquet(lines: Sequence[Line], types: Mapping[str, pa.DataType]) -> bytes:
 
 
 def _items(frame: Frame) -> Iterable[Item]:
-    for row in in_spark(frame).where(f"NOT {names.REASON} <=> '{SKIPPED}'").collect():
+    for row in rows_of(frame):
+        if row[names.REASON] == SKIPPED:
+            continue
         if row[names.REASON] is not None:
             yield Reject(_place(row), Reason(row[names.REASON]), time=row[names.TIME])
             continue
@@ -150,7 +153,7 @@ def _items(frame: Frame) -> Iterable[Item]:
         )
 
 
-def _place(row: Row) -> Position:
+def _place(row: Mapping[str, Any]) -> Position:
     """Return a row's place; a frame has no epoch, which is that of its batch (a truncation is of the first)."""
     epoch = 1 if row[names.OPERATION] == "truncate" else EPOCH
     return Position(epoch, int(row[names.SEQUENCE]), row[names.OBJECT], row[names.ROW])

@@ -61,7 +61,7 @@ def message(item: Item) -> Line:
         "table": "orders",
         "ts_us": item.time,
         "lsn": place,
-        "sequence": json.dumps([place]),
+        "sequence": json.dumps([str(place)]),
     }
     operation = {"I": "c", "U": "u", "D": "d"}[landed_feeds.letter(item)]
     images = {"before": image, "after": None} if operation == "d" else {"before": None, "after": image}
