@@ -21,6 +21,13 @@ from lakeward.core.progress import Progress
 LISTED_WHOLE: Final = 10_000
 """Tables of no more objects are listed whole each time: that costs next to nothing."""
 
+_WERE_APPLIED: Final = (
+    ObjectState.APPLIED,
+    ObjectState.ARCHIVED,
+    ObjectState.VANISHED,
+    ObjectState.REWRITTEN,
+)
+
 _BECOMES: Final = {
     ObjectState.APPLIED: {ObjectState.VANISHED},
     ObjectState.QUARANTINED: {ObjectState.SEEN},
@@ -101,9 +108,16 @@ class Books:
         )
 
     def _account(self, table: str, progress: Progress) -> Account:
-        """Return what is known of a table; of one that was made anew, behind its ledger, that is nothing."""
+        """Return what is known of a table; of one that was made anew, behind its ledger, that is nothing.
+
+        Where another tool took it back, what it has applied since waits again.
+        """
         account = self.ledger.account(table)
-        return Account() if account.batch > progress.batch else account
+        if account.batch <= progress.batch:
+            return account
+        records = self.ledger.objects(table, *_WERE_APPLIED) if progress.batch else ()
+        undone = (one.object for one in records if (one.batch or 0) > progress.batch)
+        return Account(waiting={item.name: item for item in undone})
 
     def _start(self, account: Account, recalled: Recalled, floor: int | None) -> str | None:
         is_due = account.listed is None or self.now() - account.listed >= self.whole_every
@@ -118,7 +132,7 @@ class Books:
         after = 0 if is_another else account.batch
         missed = of.applied(at, after) if after < at.batch else ()
         waits = [item for item in (*taken.objects, *taken.left) if not past.has_applied(item)]
-        fresh = [item for item in waits if past.waiting.get(item.name) != item]
+        fresh = [item for item in waits if is_another or past.waiting.get(item.name) != item]
         notes = Notes(
             anew=is_another,
             records=[

@@ -28,6 +28,29 @@ def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:
             )
 
 
+def refuse_other_places(table: str, ordered: Iterable[SourceObject], past: Past) -> None:
+    """Raise SourceError where an applied object has another place now, or a new one has the place of another.
+
+    A place is part of the position of each row: rows would count as older, as newer, or as copies of others.
+    """
+    places = {item.order: item.name for item in past.seen.values()}
+    for item in ordered:
+        before = past.seen.get(item.name)
+        if before is not None and before.order != item.order:
+            found = f"{item.name} was applied at the place {before.order}, and is at {item.order} now"
+        elif before is None and item.order in places and item.version not in past.left:
+            found = f"{item.name} is at the place at which {places[item.order]} was applied"
+        else:
+            continue
+        raise SourceError(
+            f"{table}: the order of its files is not the one in which files were applied",
+            found=found,
+            todo="Nothing of this batch was applied. Were `names` or `source_zone` changed? Put them back, or drop "
+            "the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table). Else remove "
+            "the file, or give it a name of its own.",
+        )
+
+
 def refuse_equal_snapshots(table: str, objects: Iterable[SourceObject], naming: Naming) -> None:
     """Raise SourceError where two snapshots with names of their own have one place."""
     places = sorted(places_of_snapshots(objects, naming).items(), key=lambda found: found[1])
@@ -166,7 +189,8 @@ def refuse_gone(table: str, names: Collection[str], past: Past) -> None:
             f"{table}: {format_count(len(gone), 'file is gone that was', 'files are gone that were')} not "
             "applied yet",
             found=f"an earlier run saw {_some(gone)}",
-            todo="Nothing was applied. Put them back, and run again. Where they are lost, load the table anew: "
+            todo="Nothing was applied. Put them back, from an archive, say, and run again. Where they are lost, "
+            "load the table anew: "
             f"`lakeward reload {table}` where it has full loads; where its files are changes alone, as "
             f"docs/alarms.md says. If what they held does not matter: `lakeward ack {table} LEDGER-003`.",
             about=gone,

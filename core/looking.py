@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.errors import AlarmRaised, CommitConflict, TableError
 from lakeward.core.job import Job, Look, Watch, unwatched
 from lakeward.core.ledger import Past
 from lakeward.core.loads import Load, awaited_load
@@ -31,7 +31,12 @@ def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Lo
         past = _past(job, standing.progress, recalled, is_whole=is_whole)
         if past.load is None or past.load.since is None:  # what was asked for begins anew
             refuse_other_order(job.dimension, standing.progress, job.source.order_by(job.dimension))
-        taken = job.source.take(job.dimension, past)
+        try:
+            taken = job.source.take(job.dimension, past)
+        except AlarmRaised as error:  # the ledger may be ahead because another process has just committed
+            if (lost := overtaken(job, standing.progress.batch)) is not None:
+                raise lost from error
+            raise
     return Look(standing=standing, recalled=recalled, past=past, taken=taken)
 
 

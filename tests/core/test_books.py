@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, Me
 from lakeward.core.books import LISTED_WHOLE, Books
 from lakeward.core.clock import SLACK
 from lakeward.core.dimension import Dimension, Snapshots, TableName
-from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
+from lakeward.core.errors import AlarmRaised, CommitConflict, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.job import STEPS, Job, Watch
 from lakeward.core.ledger import Limits, ObjectState, Past, SourceObject, Taken, take
@@ -128,6 +129,39 @@ def test_a_source_is_told_whether_the_table_begins(shop: Shop, has_books: bool) 
     job = shop.job() if has_books else replace(shop.job(), books=None)
     apply_changes(job)
     assert (asked[0], asked[-1]) == (True, False)
+
+
+def test_what_a_table_has_applied_waits_again_once_another_tool_took_it_back(shop: Shop) -> None:
+    """Its files may be in an archive: they are missed, though nothing of the table tells of them."""
+    shop.run()
+    shop.put(3)
+    earlier = deepcopy(shop.target)
+    shop.run()
+    shop.target = deepcopy(earlier)
+    shop.drop(3)
+    shop.put(4)
+    assert (shop.fails().code, shop.fails().about) == ("LEDGER-003", ("00000003",))
+    shop.put(3)
+    shop.run()
+    assert (shop.rows, shop.states[3]) == ([1, 2, 3, 4], "applied")
+    shop.target = deepcopy(earlier)
+    shop.drop(3)
+    shop.fails()
+    shop.ack("LEDGER-003")
+    shop.run()
+    assert shop.rows == [1, 2, 4]
+
+
+def test_a_ledger_that_is_ahead_of_a_look_is_no_loss(shop: Shop) -> None:
+    """Another process has committed in between, and its files went into the archive."""
+    shop.run()
+    shop.put(3)
+    earlier, later = deepcopy(shop.target), shop.target
+    shop.run()
+    shop.drop(3)
+    job = replace(shop.job(), opened=earlier.open(DIMENSION), standing=later.open(DIMENSION).table.standing)
+    with pytest.raises(CommitConflict):
+        prepare(job)
 
 
 class Unreadable(MemorySource):

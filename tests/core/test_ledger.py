@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -124,6 +125,23 @@ def test_a_table_that_begins_behind_an_archived_object_is_an_alarm_unless_a_full
     acked = Past(acked={"LEDGER-006": frozenset({"file1"})})
     for past, naming in ((Past(), load), (acked, UNNAMED)):
         assert orders(take("shop.orders", [found(2)], past, naming=naming, keeps=False, archived="file1")) == [2]
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        ([found(3, name="n5")], "n5 was applied at the place 1, and is at 3 now"),
+        ([found(2, name="n2")], "n2 is at the place at which n6 was applied"),
+    ],
+)
+def test_names_that_tell_another_order_than_before_stop_the_table(listed: list[SourceObject], words: str) -> None:
+    """Rows have the places of then: they would count as older or newer than they are, or as copies of others."""
+    past = seen(found(1, name="n5"), found(2, name="n6"))
+    with pytest.raises(SourceError) as raised:
+        take("shop.orders", listed, past, keeps=False)
+    assert raised.value.found == words
+    acked = replace(past, acked={"LEDGER-001": frozenset(item.name for item in listed)})
+    assert take("shop.orders", listed, acked, keeps=False).objects == ()
 
 
 def test_a_seen_object_that_was_only_touched_is_no_alarm() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-import pytest
+from fed import session
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.files.options import FilesOptions
@@ -28,15 +29,17 @@ def message(table: str, *columns: tuple[str, str]) -> str:
     return json.dumps({"schema": {"fields": [{"field": "after", "fields": fields}]}, "payload": value}) + "\n"
 
 
-@pytest.mark.spark
-def test_files_without_a_message_of_the_table_are_passed_over(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_without_a_message_of_the_table_are_passed_over(
+    engine: SparkSession | None, tmp_path: Path
+) -> None:
     """A table that is there has its columns from itself, and one that is not yet from the first message of it."""
     for number, table in enumerate(("often", "often", "often", "rare", "often")):
         line = message(table, ("id", "int64"), ("note", "string"))
         (tmp_path / f"t+0+000000000{number}.json").write_text(line, "utf-8")
     said = {"path": str(tmp_path), "folder": "", "format": "debezium", "types": "schema", "max_files": 2}
     options = FilesOptions.model_validate(said)
-    source = FilesSource(options, Folder(tmp_path, Places(options.place())), lambda: spark)
+    folder, small_batch = Folder(tmp_path, Places(options.place())), 20_000 if engine is None else 0
+    source = FilesSource(options, folder, partial(session, engine), small_batch=small_batch)
     taken = source.take(RARE, Past())
     assert (len(taken.objects), taken.files_left) == (2, 3)
 
