@@ -75,16 +75,17 @@ def refuse_late(table: str, unseen: Sequence[SourceObject], past: Past, naming: 
     if not late:
         return
     last = next(iter(passed.values()), "")
-    below = f"which do not sort after {last}, and nothing may come before that any more"
-    of_load = "of the full load, which was complete when it was applied"
+    below = f"; nothing may come before {last} any more"
+    of_load = " of the full load, which was complete when it was applied"
     names = [item.name for item in late]
     raise AlarmRaised(
         "LEDGER-001",
         f"{table}: {format_count(len(late), 'file')} appeared below the mark",
-        found=f"found {_some(names)}, {below if passed else of_load}",
+        found=f"found {_some(names)}{below if passed else of_load}",
         todo="Nothing was applied: with the `lateness` of the table they cannot be put in their place. "
         "If they hold nothing new, remove them, or leave them out for good: "
-        f"`lakeward ack {table} LEDGER-001`; else load the table again (`lakeward reload {table}`).",
+        f"`lakeward ack {table} LEDGER-001`. Else load the table anew: `lakeward reload {table}` where it has full "
+        "loads; where its files are changes alone, as docs/alarms.md says.",
         about=names,
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from lakeward.core.clock import Backwards
 from lakeward.core.dimension import Dimension, Match, Ordered, Within
@@ -32,6 +33,9 @@ from lakeward.core.remaking import Remaking, in_table
 from lakeward.core.schema import Schema
 from lakeward.core.splicing import span_of
 from lakeward.core.truncates import Truncates, remembered_truncates
+
+_NUMBERS: Final = frozenset({"int", "bigint", "decimal"})
+"""The types that a decimal holds without loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,11 +368,14 @@ def tolerance_of(dimension: Dimension) -> int | None:
 def _what_can_be_done(dimension: Dimension, evolution: Evolution) -> str:
     """Return what helps where a table cannot follow: no policy makes another type of a column that is there."""
     name = dimension.name
-    if any(change.kind is Kind.RETYPE for change in evolution.refused):
+    retyped = [change for change in evolution.refused if change.kind is Kind.RETYPE]
+    if retyped:
+        types = {type_.name for change in retyped for type_ in (change.before, change.after) if type_ is not None}
+        both = "the decimal with the most digits on both sides of the point (docs/types.md#from-parquet)"
         return (
             "No table follows another type in place. Declare the column under "
-            f'[tables."{name}".columns] as a type that both are read as without loss: the decimal with the most '
-            "digits on both sides of the point for decimals, ints and bigints (docs/types.md#from-parquet). Then "
+            f'[tables."{name}".columns] as a type that both are read as without loss: '
+            f"{both if types <= _NUMBERS else '`string`, where its files are text'}. Then "
             f"drop the table with {name.table}__changes and {name.table}__quarantine, "
             "and run: all files that are there are applied anew, each read as that type. Or keep these files back, "
             'or their rows in quarantine: `schema.incompatible = "quarantine"`.'

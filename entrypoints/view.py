@@ -143,21 +143,22 @@ def count_words(counts: Counts, *, every: bool = False) -> str:
     parts = [
         (counts.applied, "applied", ""),
         (counts.superseded, "superseded", ties),
-        (counts.duplicates, "duplicates", ""),
+        (counts.duplicates, "duplicate" if counts.duplicates == 1 else "duplicates", ""),
         (counts.stale, "stale", "" if counts.superseded else ties),
         (counts.quarantined, "quarantined", ""),
         (counts.waiting, "waiting", ""),
         (counts.skipped, "skipped", ""),
         (counts.released, "released", ""),
     ]
-    always = ("applied", "duplicates", "stale") if every else ("applied",)
+    always = ("applied", "duplicate", "duplicates", "stale") if every else ("applied",)
     return " · ".join(f"{number:,} {word}{more}" for number, word, more in parts if number or word in always)
 
 
 def sum_words(counts: Counts) -> str:
     """Return the sum of a run: `70,193 read = 69,685 applied + 412 superseded`."""
     names = ("applied", "superseded", "duplicates", "stale", "quarantined", "waiting", "skipped")
-    parts = [f"{getattr(counts, name):,} {name}" for name in names if getattr(counts, name)]
+    told = [(number, name) for name in names if (number := getattr(counts, name))]
+    parts = [f"{number:,} {name.removesuffix('s') if number == 1 else name}" for number, name in told]
     return f"{counts.read:,} read = " + (" + ".join(parts) or "0 applied")
 
 

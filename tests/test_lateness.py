@@ -150,7 +150,7 @@ def test_a_file_below_the_mark_stops_the_table(late: Project) -> None:
     put(late, "105900000", change("I", "10:59", 1, "who knows"))
     said = late.fails()
     assert "1 file appeared below the mark" in said
-    assert "20261121-105900000.csv, which do not sort after 20261121-110000000.csv" in said
+    assert "20261121-105900000.csv; nothing may come before 20261121-110000000.csv any more" in said
     assert len(late.rows()) == 4
 
 

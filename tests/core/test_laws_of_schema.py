@@ -63,6 +63,24 @@ def test_a_narrower_type_is_answered_by_the_type_of_the_table() -> None:
     assert '`narrow = "evolve"`' in (raised.value.todo or "")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("decimal(10,2)", "decimal(10,4)", "the decimal with the most digits"),
+        ("decimal(10,2)", "bigint", "the decimal with the most digits"),
+        ("date", "timestamp", "`string`, where its files are text"),
+        ("int", "string", "`string`, where its files are text"),
+    ],
+)
+def test_a_type_that_holds_both_is_advised(before: str, after: str, words: str) -> None:
+    schemas = [Schema((Column("id", parse_type("int")), Column("a", parse_type(text)))) for text in (before, after)]
+    dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
+    stored, sent = schemas
+    with pytest.raises(SchemaConflict) as raised:
+        plan(dimension, BatchFacts(schema=sent), Progress(batch=1), stored=stored, capabilities=frozenset())
+    assert words in str(raised.value.todo)
+
+
 def takes_the_columns_of_the_batch(
     current: Schema, incoming: Schema, policies: Policies, key: Sequence[str]
 ) -> Evolution:

@@ -76,7 +76,7 @@ def test_an_unseen_object_at_or_below_the_floor_is_an_alarm() -> None:
     with pytest.raises(AlarmRaised, match=r"1 file appeared below the mark") as raised:
         take("shop.orders", [found(1), found(2), found(3)], seen(found(1), found(3), floor=3))
     assert raised.value.code == "LEDGER-001"
-    assert "file2, which do not sort after file3" in str(raised.value.found)
+    assert "file2; nothing may come before file3 any more" in str(raised.value.found)
     assert "Nothing was applied" in str(raised.value.todo)
 
 
