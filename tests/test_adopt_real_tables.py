@@ -67,12 +67,12 @@ KEYS_ALONE = Golden(columns={"id": "bigint"}, key="id")
 
 GOLDEN: Mapping[str, Golden] = {
     "delta-golden-tables/basic-with-inserts-merge": PLAIN,
-    "delta-golden-tables/basic-with-inserts-updates": PLAIN,
     "delta-golden-tables-features/dv-with-columnmapping": PARTED,
     "delta-golden-tables-features/dv-partitioned-with-checkpoint": PARTED,
 }
 
 LONG: Mapping[str, Golden] = {
+    "delta-golden-tables/basic-with-inserts-updates": PLAIN,
     "delta-golden-tables/basic-decimal-table": Golden(
         columns={
             "part": "decimal(12,5)",
