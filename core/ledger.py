@@ -268,10 +268,10 @@ def take(
     doubts.refuse_rewritten(table, ordered, past)
     doubts.refuse_gone(table, names, past)
     let_pass = past.passed("LEDGER-001")
-    doubts.refuse_other_places(table, [item for item in ordered if item.name not in let_pass], past)
     unseen = [item for item in ordered if item.name not in past.seen and item.name not in let_pass]
     doubts.refuse_missed(table, unseen, archived, past, naming)
     doubts.refuse_late(table, unseen, past, naming)
+    doubts.refuse_other_places(table, [item for item in ordered if item.name not in let_pass], past)
     doubts.refuse_gap(table, unseen, past, naming.number)
     chosen, left = _within(limits or Limits(), unseen)
     is_whole = past.start is None
