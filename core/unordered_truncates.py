@@ -2,7 +2,8 @@
 
 Where messages tell no place in the log of their source, their arrival orders them: the partition, then the
 offset. A truncate is of one partition, and for the rows of all. So one that comes with a batch would spare the rows
-of higher partitions, and one that is remembered would drop what a lower one brings later (docs/semantics.md).
+of higher partitions, and one that is remembered would drop what a lower one brings later, and spare what a higher
+one does, whatever it removed at the source (docs/semantics.md).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from lakeward.core.errors import SourceError
 from lakeward.core.events import NO_SEQUENCE, Position
-from lakeward.core.facts import BatchFacts, ObjectFacts
+from lakeward.core.facts import BatchFacts
 from lakeward.core.ledger import SourceObject, Taken
 from lakeward.core.log_restart import LogRestart, lift_place
 from lakeward.core.memory import Record
@@ -23,7 +24,7 @@ def refuse_unordered_truncate(
 ) -> None:
     """Raise SourceError for a truncate without a place, of a batch or before it, in a topic of several partitions.
 
-    One that is remembered stops the table where rows come that it would drop: those of a partition below its own.
+    One that is remembered stops the table where rows of another partition come.
     """
     came, remembered = sorted(facts.truncates), remembered_truncates(records)
     if not came and not remembered:
@@ -37,9 +38,9 @@ def refuse_unordered_truncate(
             raise _refusal(table, f"row {place.row} of {name} is a truncate", ends)
     for place in remembered:
         end = next((end for end in ends if end > place.object), None)
-        late = [one for one in facts.objects if _is_below(one, place, taken, end)]
-        if late and not _tells_place(place, taken.restarts):
-            raise _refusal(table, f"{late[0].object.name} comes after a truncate of a partition above it", ends)
+        others = [one.object.name for one in facts.objects if taken.partition_end(one.object.name) != end]
+        if others and not _tells_place(place, taken.restarts):
+            raise _refusal(table, f"{others[0]} comes after a truncate of another partition", ends)
 
 
 def is_ordered(
@@ -57,13 +58,6 @@ def _ends(taken: Taken, objects: Iterable[SourceObject]) -> Sequence[int]:
 
 def _tells_place(truncate: Position, restarts: Sequence[LogRestart]) -> bool:
     return truncate.sequence != lift_place(truncate._replace(sequence=NO_SEQUENCE), restarts).sequence
-
-
-def _is_below(item: ObjectFacts, truncate: Position, taken: Taken, end: int | None) -> bool:
-    """Whether an object has rows that a truncate of a partition with this end would drop, from one below that."""
-    own = taken.partition_end(item.object.name)
-    is_lower = own is not None and end is not None and own < end
-    return is_lower and item.least is not None and item.least < truncate
 
 
 def _refusal(table: str, what: str, ends: Sequence[int]) -> SourceError:

@@ -76,9 +76,11 @@ class DebeziumRows:
             cells = [None if name in unset else after.get(name) for name in columns.names]
         else:
             cells = [after.get(name) for name in columns.names]
-        if operation == "delete":
-            for name in columns.key:
+        for name in columns.key:
+            if operation == "delete":
                 cells[columns.places[name]] = self.local.gone(found, name)
+            elif self.local.is_word(cells[columns.places[name]]):
+                cells[columns.places[name]] = (found.message.key or {}).get(name)
         return cells
 
     def _unset(self, after: Object, operation: str | None, columns: Columns) -> list[str] | None:

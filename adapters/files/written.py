@@ -148,7 +148,10 @@ def _of_debezium(table: TableFiles, entry: Entry, line: Object) -> Cells:
     for column in schema:
         text = _text_of(after.get(column.name), column, written[column.name].wire)
         is_absent = column.name not in after and entry.operation == Operation.UPDATE.value
-        cells[column.name] = UNSET if column.name not in key and (is_absent or text in words) else text
+        if column.name not in key:
+            cells[column.name] = UNSET if is_absent or text in words else text
+        else:
+            cells[column.name] = text_in(_inner(keys).get(column.name)) if text in words else text
     then = left if table.options.form == "flattened" else {**_without_null(before), **_without_null(left)}
     return Cells(cells, _old_key(table, entry, then))
 

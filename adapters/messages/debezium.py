@@ -195,13 +195,15 @@ class Debezium:
         """Return what stands where in messages that were `opened`.
 
         Of a row that is gone nothing but its key counts: other cells of an image before may
-        be made up.
+        be made up. What was not logged of the key of another is in the message's key, or nowhere.
         """
         schema, key = telling.dimension.schema, telling.dimension.key
         is_gone = f"coalesce({_OPERATION} IN ('delete', 'truncate'), false)"
         cells = {c.name: f"CASE WHEN NOT {is_gone} THEN {cell(_AFTER, c.name)} END" for c in schema}
         for name in key:
-            cells[name] = f"CASE WHEN {_OPERATION} = 'delete' THEN {self._gone(name)} ELSE {cells[name]} END"
+            is_lost = f"{cells[name]} IN ({self._unavailable()})"
+            there = f"CASE WHEN {is_lost} THEN {cell(_KEYS, name)} ELSE {cells[name]} END"
+            cells[name] = f"CASE WHEN {_OPERATION} = 'delete' THEN {self._gone(name)} ELSE {there} END"
         told = telling.dimension.told_before
         is_told = _IS_UPDATE if key else f"{_OPERATION} IN ('update', 'delete')"
         was = {name: f"CASE WHEN {is_told} THEN {self._before(name)} END" for name in told}

@@ -120,6 +120,7 @@ def test_with_places_they_are_right(drawn: list[Drawn]) -> None:
         [Drawn(0, [0]), Drawn(1, [TRUNCATE])],
         [Drawn(0, [0], is_applied=False), Drawn(1, [TRUNCATE])],
         [Drawn(1, [TRUNCATE]), Drawn(0, [0])],
+        [Drawn(0, [0, TRUNCATE, 1]), Drawn(1, [2])],
     ],
 )
 def test_a_table_stops_where_two_partitions_are_known(drawn: list[Drawn]) -> None:
@@ -128,12 +129,6 @@ def test_a_table_stops_where_two_partitions_are_known(drawn: list[Drawn]) -> Non
     for _ in range(2):  # it stays so
         with pytest.raises(SourceError, match="which rows a truncate removes"):
             apply_changes(topic.job)
-
-
-def test_rows_of_a_partition_above_a_truncate_come_behind_it() -> None:
-    topic = Topic()
-    assert not topic.apply([Drawn(0, [0, TRUNCATE, 1]), Drawn(1, [2])])
-    assert len(topic.rows) == 2
 
 
 def test_an_operator_cannot_say_now_for_all_partitions() -> None:

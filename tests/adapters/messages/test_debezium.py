@@ -159,6 +159,21 @@ def test_a_place_that_was_not_logged_keeps_what_it_has(
     assert {name for name, cell in event.cells.items() if cell is UNSET} == {"shape", "spot"}
 
 
+def test_a_key_that_was_not_logged_is_that_of_the_message_or_none(
+    engine: SparkSession | None, tmp_path: Path
+) -> None:
+    """It is no row of another key: what stands for the value is none."""
+    unlogged = {"id": "__debezium_unavailable_value", "note": "n"}
+    source = {"schema": "shop", "table": "item", "lsn": 1, "sequence": '["1","1"]'}
+    update = {"op": "u", "before": None, "after": unlogged, "source": source}
+    records = [{"key": {"id": "a"}, "value": update}, {"value": update}]
+    (tmp_path / "1.json").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    types = {"id": "string", "note": "string"}
+    read = fed(engine, tmp_path, "shop.item", ["id"], types, format="debezium", line="record")
+    assert [event.cells for event in read.events] == [{"id": "a", "note": "n"}]
+    assert [reason for reason, _ in read.rejects] == ["null_key"]
+
+
 @pytest.mark.spark
 def test_a_number_that_a_double_makes_0_is_none(spark: SparkSession, tmp_path: Path) -> None:
     """Of any type of numbers: JSON's parser has 0 for it."""
