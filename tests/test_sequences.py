@@ -75,7 +75,7 @@ def test_commit_times_that_the_settings_leave_out_stop_the_table(project: Projec
     project.run()
     project.configure()
     project.put("20261121-110000000.csv", "Op,id,name,price\nU,1,new,1.00\n")
-    assert "by `the commit time`; the settings say the order of files and rows alone" in project.fails()
+    assert "by the commit time; the settings say the order of files and rows alone" in project.fails()
     project.configure(source='timestamp_column = "committed_at"')
     project.put("20261121-110000000.csv", "Op,committed_at,id,name,price\nU,2026-11-21 11:00:00,1,new,1.00\n")
     project.run()

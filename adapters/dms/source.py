@@ -52,7 +52,7 @@ from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
-from lakeward.core.events import Position, Sequences
+from lakeward.core.events import COMMIT_TIME, Position, Sequences
 from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.log_steps import OVERLAP
@@ -63,7 +63,6 @@ from lakeward.plugins.registry import clock
 
 _KINDS: Final = {"$AR_H_CHANGE_SEQ": Sequences.UNIQUE, "$AR_H_STREAM_POSITION": Sequences.PLACES}
 _DAY: Final = 24 * 3600 * 1_000_000
-_COMMIT_TIME: Final = "the commit time"
 
 
 @dataclass(slots=True)
@@ -104,7 +103,7 @@ class DmsSource:
         """Return the sequence column, or that of commit times, whose name a task may change."""
         if self.sequences is Sequences.ARRIVAL:
             return None
-        return self.options.sequence_column or ("" if self.options.timestamp_column is None else _COMMIT_TIME)
+        return self.options.sequence_column or ("" if self.options.timestamp_column is None else COMMIT_TIME)
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files, in the order of their names."""

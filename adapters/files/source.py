@@ -47,7 +47,7 @@ from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
-from lakeward.core.events import Operation, Position, Sequences
+from lakeward.core.events import ARRIVAL, LOG_PLACE, Operation, Position, Sequences
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.loads import Naming
@@ -63,7 +63,6 @@ _BESIDE: Final = (
 """Columns of a frame that nothing needs once it was surveyed."""
 
 _DAY: Final = 24 * 3600 * 1_000_000
-_PLACES_OF_MESSAGES: Final = "what messages tell"
 
 
 @dataclass(slots=True)
@@ -95,14 +94,16 @@ class FilesSource:
         return Sequences.PLACES
 
     def order_by(self, dimension: Dimension) -> str | None:
-        """Return the column or path of `order_by`, "" without one; messages tell their places by themselves.
+        """Return the column or path of `order_by`, "" without one; messages need none.
 
         None of snapshots: nothing of one is compared with another.
         """
         if dimension.snapshots is not None:
             return None
         options = self._options(dimension)
-        return _PLACES_OF_MESSAGES if options.is_messages else options.order_by or ""
+        if options.is_messages:
+            return LOG_PLACE if options.has_places else ARRIVAL
+        return options.order_by or ""
 
     def check(self, dimension: Dimension, past: Past) -> None:
         """Raise ConfigError for a table that its files cannot be read for as its settings say."""

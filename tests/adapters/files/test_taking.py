@@ -17,6 +17,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError, SourceError
+from lakeward.core.events import ARRIVAL, LOG_PLACE
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.loads import Load
 from lakeward.core.schema import Column, Schema, Type
@@ -207,3 +208,21 @@ def test_a_file_that_spark_cannot_read_stops_its_table_before_anything_is_read(
         source.take(dimension(), Past())
     assert str(refused.value.found).startswith(found)
     assert f"Rename it without the colon, to {name.replace(':', '-')} say" in str(refused.value.todo)
+
+
+@pytest.mark.parametrize(
+    ("said", "snapshots", "order_by"),
+    [
+        ({"order_by": "at"}, None, "at"),
+        ({}, None, ""),
+        ({"order_by": "at"}, Snapshots(), None),
+        ({"format": "debezium"}, None, LOG_PLACE),
+        ({"format": "debezium", "places": "arrival"}, None, ARRIVAL),
+        ({"format": "dms-json"}, None, ARRIVAL),
+    ],
+)
+def test_it_is_told_what_puts_rows_in_order(
+    source: FilesSource, said: Mapping[str, str], snapshots: Snapshots | None, order_by: str | None
+) -> None:
+    source.options = FilesOptions.model_validate({"path": source.options.path, **said})
+    assert source.order_by(dimension(snapshots)) == order_by
