@@ -30,7 +30,8 @@ class _Where(BaseModel):
     folder: Annotated[str, AfterValidator(folder_below)] = Field(
         "{schema}/{table}",
         description="Where the files of a table lie below `path`; `topics/shop.{schema}.{table}` for a topic. "
-        "Without {schema} and {table} all tables read one folder, and each takes the messages that name it.",
+        "Without {schema} and {table} all tables read one folder, and each takes the messages that name it, "
+        "and those that name no table.",
     )
 
 
