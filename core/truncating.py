@@ -121,13 +121,14 @@ def _place(
             place = Position(progress.epoch, _newest(progress), item.order - 1, _LAST)
             return place, _time(job, _least(job, item, progress.epoch))
     micros = _micros(moment)
-    if micros is None or job.dimension.sequences is not Sequences.TIMES or not _newest(progress):
+    by_time = job.dimension.sequences is Sequences.TIMES and bool(_newest(progress))
+    if micros is None or not by_time:
+        times = ", `now`, or a time as 2026-11-21T10:00:00Z" if by_time else ", or `now`"
         raise ConfigError(
             f"{job.dimension.name}: {moment!r} cannot be put into the order of its changes",
             found="it is no file of the table"
-            + ("" if micros is None else ", and its changes have no commit times"),
-            todo="Name the first file of changes behind the truncate, `now`, or a time as "
-            "2026-11-21T10:00:00Z. Nothing was changed.",
+            + ("" if micros is None else ", and no commit times put its changes in order"),
+            todo=f"Name the first file of changes behind the truncate{times}. Nothing was changed.",
         )
     if micros > believed(at):
         raise ConfigError(
