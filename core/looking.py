@@ -29,10 +29,11 @@ def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Lo
         recalled = recall(job, standing.progress)
     with watch("take"):
         past = _past(job, standing.progress, recalled, is_whole=is_whole)
+        order_by = job.source.order_by(job.dimension)
         if past.load is None or past.load.since is None:  # what was asked for begins anew
-            refuse_other_order(job.dimension, standing.progress, job.source.order_by(job.dimension))
+            refuse_other_order(job.dimension, standing.progress, order_by)
         try:
-            taken = job.source.take(job.dimension, past)
+            taken = replace(job.source.take(job.dimension, past), order_by=order_by)
         except AlarmRaised as error:  # the ledger may be ahead because another process has just committed
             if (lost := overtaken(job, standing.progress.batch)) is not None:
                 raise lost from error

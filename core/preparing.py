@@ -60,14 +60,7 @@ def prepare_seen(
     restarts = LogRestart.all_of(acked.get(LOG_ALARM, ()))
     reached = _reached(seen, taken, epoch)
     writer = load_writer(job, seen, epoch) if may_write else None
-    taken = replace(
-        taken,
-        columns=columns,
-        restarts=restarts,
-        reached=reached,
-        order_by=job.source.order_by(job.dimension),
-        load_writer=writer,
-    )
+    taken = replace(taken, columns=columns, restarts=restarts, reached=reached, load_writer=writer)
     with watch("read"):
         batch = job.source.read(job.dimension, taken, epoch)
     try:

@@ -143,23 +143,31 @@ def count_words(counts: Counts, *, every: bool = False) -> str:
     parts = [
         (counts.applied, "applied", ""),
         (counts.superseded, "superseded", ties),
-        (counts.duplicates, "duplicate" if counts.duplicates == 1 else "duplicates", ""),
+        (counts.duplicates, "duplicates", ""),
         (counts.stale, "stale", "" if counts.superseded else ties),
         (counts.quarantined, "quarantined", ""),
         (counts.waiting, "waiting", ""),
         (counts.skipped, "skipped", ""),
         (counts.released, "released", ""),
     ]
-    always = ("applied", "duplicate", "duplicates", "stale") if every else ("applied",)
-    return " · ".join(f"{number:,} {word}{more}" for number, word, more in parts if number or word in always)
+    always = ("applied", "duplicates", "stale") if every else ("applied",)
+    return " · ".join(f"{_counted(number, name)}{more}" for number, name, more in parts if number or name in always)
 
 
 def sum_words(counts: Counts) -> str:
     """Return the sum of a run: `70,193 read = 69,685 applied + 412 superseded`."""
     names = ("applied", "superseded", "duplicates", "stale", "quarantined", "waiting", "skipped")
-    told = [(number, name) for name in names if (number := getattr(counts, name))]
-    parts = [f"{number:,} {name.removesuffix('s') if number == 1 else name}" for number, name in told]
+    parts = [_counted(number, name) for name in names if (number := getattr(counts, name))]
     return f"{counts.read:,} read = " + (" + ".join(parts) or "0 applied")
+
+
+def _counted(number: int, name: str) -> str:
+    """Return a count in words; of its names one has a plural.
+
+    >>> _counted(1, "duplicates"), _counted(2, "duplicates"), _counted(1, "stale")
+    ('1 duplicate', '2 duplicates', '1 stale')
+    """
+    return f"{number:,} {'duplicate' if (number, name) == (1, 'duplicates') else name}"
 
 
 def quality_words(warnings: Mapping[str, int]) -> list[str]:

@@ -60,7 +60,7 @@ class MemorySource:
     their time, too, which is that of their rows; with `own_times` rows have theirs from a column. Where sequences
     are places in a log of the source, `logs` tells of which log a change is. Where objects are of partitions of a
     topic, `partition_end` is the order behind those of the one that an order is of. Sequences are of the column
-    `ordered_by`.
+    `order_column`.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -74,7 +74,7 @@ class MemorySource:
     own_times: bool = False
     logs: Callable[[ChangeEvent], LogName] | None = None
     partition_end: Callable[[int], int | None] = lambda _: None
-    ordered_by: str | None = None
+    order_column: str | None = None
 
     def put(
         self,
@@ -95,7 +95,7 @@ class MemorySource:
 
     def order_by(self, dimension: Dimension) -> str | None:
         """Return the column that sequences are of."""
-        return self.ordered_by
+        return self.order_column
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next objects, in order."""

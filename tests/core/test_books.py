@@ -142,6 +142,9 @@ def test_what_a_table_has_applied_waits_again_once_another_tool_took_it_back(sho
     shop.put(4)
     assert (shop.fails().code, shop.fails().about) == ("LEDGER-003", ("00000003",))
     shop.put(3)
+    with pytest.raises(Stopped):
+        apply_changes(shop.job(), crash("read", "before"))
+    assert shop.states == {1: "applied", 2: "applied", 3: "seen", 4: "seen"}
     shop.run()
     assert (shop.rows, shop.states[3]) == ([1, 2, 3, 4], "applied")
     shop.target = deepcopy(earlier)

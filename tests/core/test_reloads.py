@@ -108,9 +108,9 @@ def test_the_load_comes_in_one_batch_whatever_the_limits_and_its_changes_follow(
 def test_a_load_that_was_asked_for_may_have_another_order(shop: Shop) -> None:
     """What stands is compared with nothing of it; until it is asked for, the table is stopped."""
     shop.dimension = replace(shop.dimension, sequences=Sequences.PLACES)
-    shop.source.ordered_by = "at"
+    shop.source.order_column = "at"
     fresh = Shop(dimension=shop.dimension, source=shop.source).run()
-    fresh.source.ordered_by = "version"
+    fresh.source.order_column = "version"
     with pytest.raises(SchemaConflict):
         fresh.run()
     fresh.reload()

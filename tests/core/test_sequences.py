@@ -163,9 +163,9 @@ def test_a_row_without_a_sequence_is_mended_by_one() -> None:
     assert row(job).cells["a"] == 3
 
 
-def ordered_by(job: Job[Any], column: str | None) -> Job[Any]:
+def with_order(job: Job[Any], column: str | None) -> Job[Any]:
     assert isinstance(job.source, MemorySource)
-    job.source.ordered_by = column
+    job.source.order_column = column
     return job
 
 
@@ -181,16 +181,16 @@ def ordered_by(job: Job[Any], column: str | None) -> Job[Any]:
 )
 def test_the_order_of_a_table_is_not_by_another_column(was: str, is_: str, words: str) -> None:
     places = replace(DIMENSION, sequences=Sequences.PLACES)
-    job = ordered_by(playing(dimension=places), was)
+    job = with_order(playing(dimension=places), was)
     job.source.put(NAME, 5, [change(1, 1, object_=5)])
     apply_changes(job)
     for waits in (False, True):  # nothing, and then a file
         if waits:
             job.source.put(NAME, 6, [change(2, 2, object_=6)])
         with pytest.raises(SchemaConflict) as refused:
-            apply_changes(ordered_by(job, is_))
+            apply_changes(with_order(job, is_))
         assert refused.value.found == words
-    apply_changes(ordered_by(job, was))
+    apply_changes(with_order(job, was))
     assert row(job).cells["a"] == 2
 
 
@@ -207,21 +207,21 @@ def test_the_order_of_a_table_is_not_by_another_column(was: str, is_: str, words
 def test_an_order_goes_on_where_its_column_gets_a_new_name_or_was_never_told(
     was: str | None, is_: str | None, renames: dict[str, str]
 ) -> None:
-    job = ordered_by(playing(dimension=replace(DIMENSION, sequences=Sequences.PLACES)), was)
+    job = with_order(playing(dimension=replace(DIMENSION, sequences=Sequences.PLACES)), was)
     job.source.put(NAME, 5, [change(1, 1, object_=5)])
     apply_changes(job)
     job.source.put(NAME, 6, [change(2, 2, object_=6)])
     policies = replace(job.dimension.policies, renames=renames)
-    apply_changes(ordered_by(replace(job, dimension=replace(job.dimension, policies=policies)), is_))
+    apply_changes(with_order(replace(job, dimension=replace(job.dimension, policies=policies)), is_))
     assert (row(job).cells["a"], progress(job).order_by) == (2, is_ or was)
 
 
 def test_commit_times_may_take_over_from_the_order_of_files_and_never_the_other_way_round() -> None:
-    job = ordered_by(playing(dimension=replace(DIMENSION, sequences=Sequences.TIMES)), "")
+    job = with_order(playing(dimension=replace(DIMENSION, sequences=Sequences.TIMES)), "")
     job.source.put(NAME, 5, [change(1, 1, object_=5)])
     apply_changes(job)
     job.source.put(NAME, 6, [change(2, 2, object_=6)])
-    apply_changes(ordered_by(job, "committed_at"))
+    apply_changes(with_order(job, "committed_at"))
     assert row(job).cells["a"] == 2
     with pytest.raises(SchemaConflict):
-        apply_changes(ordered_by(job, ""))
+        apply_changes(with_order(job, ""))
