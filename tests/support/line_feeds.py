@@ -125,7 +125,7 @@ FORMER: Final = "remark"
 """What the column `note` was called before, in some lines beside its new name."""
 
 row = st.fixed_dictionaries(
-    {"id": st.sampled_from(["1", "2.0", '"3"', "null"])},
+    {"id": st.sampled_from(["1", "2.0", '"3"', "null", '"__debezium_unavailable_value"'])},
     optional={**{name: odd_cell for name in (*TYPES, "strange", FORMER) if name != "id"}, **nested},
 ).map(lambda cells: "{" + ", ".join(f'"{name}": {cell}' for name, cell in cells.items()) + "}")
 inner = st.sampled_from(
