@@ -8,7 +8,7 @@ on an offset is added to each place, so that it counts above all places of the o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, Position
@@ -22,6 +22,7 @@ _READ: Final = (
     "is of an initial snapshot that is newer by its time than all before it, and its place in the log is lower"
 )
 _STALE: Final = f"{_LOWER}, and changes are stale"
+_OVERTAKEN: Final = f"{_LOWER}, and changes of rows lie below what came of them before"
 _NO_PLACE: Final = "tells no place in the log, and what came before it does"
 _NEW_PARTITION: Final = "is the first of a partition since the log started over in others, and its place is lower"
 
@@ -178,31 +179,49 @@ def _rows_of_new_partition(
             yield first, _NEW_PARTITION
 
 
+def find_doubted(objects: Sequence[ObjectSpans], reached: LogReached) -> Mapping[int, int | None]:
+    """Return by order the objects whose changes may be of a new log, and the newest time before the batch, or None.
+
+    These have changes of a log in which transactions overlap, newer than all that the table has; and some lie below
+    what it has `reached`, or step back within the batch. Times are microseconds since 1970.
+    """
+    steps_back = any(item.steps.likely is not None for item in objects)
+    found: dict[int, int | None] = {}
+    for item in objects:
+        newest = reached.of(item.order).time
+        for span in item.spans:
+            is_lower = steps_back or (reached.highest is not None and span.least < reached.highest)
+            is_newer = newest is None or reached.of(item.order).is_newer(span.latest)
+            if span.log.overlap and not span.of_reads and is_lower and is_newer:
+                found[item.order] = newest
+    return found
+
+
 def find_likely_restart(
     objects: Sequence[ObjectSpans],
     reached: LogReached,
     acked: Collection[LogRestart],
     *,
-    repeated: int,
-    events: int,
+    overtaken: Mapping[int, int],
+    has_stale: bool,
 ) -> FoundRestart | None:
-    """Return the first row at which the log may start over, of a batch that has stale changes, or None.
+    """Return the first row at which the log may start over, or None.
 
-    Of one log the changes of a row come in order, so none that is newer than all that the table has is stale or a
-    duplicate. `repeated` is how many of the batch are, `events` how many it has. Where more are repeated than there
-    are older ones, a change that is newer is stale: its log has started over if transactions overlap in it, and
-    otherwise it is found by `find_restarts`. Rows of snapshots that are newer than all, and lower than all, may be
-    the first that a new slot sends.
+    Of one log the changes of a row come in order, so none that is newer than all that came before lies below what
+    came of its row. `overtaken` are the first that do, by the order of the object. Rows of snapshots that are newer
+    than all, and lower than all, may be the first that a new slot sends, if the batch `has_stale` changes.
     """
-    is_stale = repeated > events - sum(item.steps.newer for item in objects)
     for item in objects:
-        before = reached.of(item.order)
-        if is_stale and item.steps.likely is not None:
-            return _found(_FirstRow(item, item.steps.likely.row, _STALE), reached, acked)
+        before, row = reached.of(item.order), overtaken.get(item.order)
+        if row is not None and item.steps.likely is not None:
+            row = min(row, item.steps.likely.row)
         for span in sorted(item.spans, key=lambda span: span.row):
-            if _may_begin_a_log(span, before):
+            if row is None and has_stale and _may_begin_a_log(span, before):
                 return _found(_FirstRow(item, span.row, _STALE), reached, acked)
-            reached = reached.after(item.order, span)
+            if row is None or span.row < row:
+                reached = reached.after(item.order, span)
+        if row is not None:
+            return _found(_FirstRow(item, row, _OVERTAKEN), reached, acked)
     return None
 
 

@@ -86,13 +86,11 @@ class LogSteps(NamedTuple):
     """What comparing the changes of one object row by row finds.
 
     `sure` is the first row that can only be of a new log. `likely` is the first in a log with overlapping
-    transactions that is newer than all before it and lower than some. `newer` is how many of its changes in such a
-    log are newer than all that the table had before the batch.
+    transactions that is newer than all before it and lower than some.
     """
 
     sure: LogStep | None = None
     likely: LogStep | None = None
-    newer: int = 0
 
 
 class LogReached(NamedTuple):
@@ -224,15 +222,15 @@ def _span(changes: Sequence[LogChange]) -> LogSpan:
     )
 
 
-def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReached) -> LogSteps:
+def find_steps(changes: Iterable[LogChange], before: LogReached) -> LogSteps:
     """Compare the rows of an object one by one; of snapshots only rows of an initial one may step back.
 
-    `before` is how far the table, or the object's partition, is before the object, `table` before its batch. A row
-    steps back for sure if it is newer than all before it and below the highest place before it; where transactions
-    overlap, below the lowest, unless it is a truncate. One that is below the highest place and is of a server not
-    seen before the object, or tells no place, does so whatever its time.
+    `before` is how far the table, or the object's partition, is before the object. A row steps back for sure if it
+    is newer than all before it and below the highest place before it; where transactions overlap, below the lowest,
+    unless it is a truncate. One that is below the highest place and is of a server not seen before the object, or
+    tells no place, does so whatever its time.
     """
-    reached, sure, likely, newer = before, None, None, 0
+    reached, sure, likely = before, None, None
     for change in sorted(changes):
         if change.is_read:
             if sure is None and reached.is_of_new_log(change):
@@ -249,6 +247,5 @@ def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReach
             sure = sure or step
         if overlaps and is_lower and is_newer:
             likely = likely or step
-        newer += overlaps and table.is_newer(change.time)
         reached = reached.with_span(_span([change]))
-    return LogSteps(sure, likely, newer)
+    return LogSteps(sure, likely)

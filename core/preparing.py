@@ -15,7 +15,7 @@ from lakeward.core.evolution import with_new_names
 from lakeward.core.history.kept import options_of
 from lakeward.core.job import Idle, Job, Look, OthersAlone, Prepared, Settlement, Watch, unwatched
 from lakeward.core.ledger import Taken, digest_of
-from lakeward.core.log_restart import LOG_ALARM, LogRestart
+from lakeward.core.log_restart import LOG_ALARM, LogRestart, find_doubted
 from lakeward.core.log_steps import LogName, LogReached
 from lakeward.core.looking import look, recall
 from lakeward.core.memory import Memory, next_mark
@@ -29,8 +29,8 @@ from lakeward.core.refusals import (
     refuse_half_load,
     refuse_log_restart,
     refuse_other_options,
+    refuse_overtaken,
     refuse_small_load,
-    refuse_stale_log,
 )
 from lakeward.core.refused_files import REFUSED_ALARM, refuse_refused_files
 from lakeward.core.replay import columns_with, is_as_written, is_readable_again, not_as_written
@@ -190,8 +190,8 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
             resolved = job.opened.table.resolve(planned, batch.frame)
             _check_sum(planned, resolved)
             refuse_flood(planned.dimension, resolved.rejects, resolved.counts.read)
-            if resolved.counts.stale and not planned.releases:
-                refuse_stale_log(planned, resolved.counts, found.taken.reached, found.taken.restarts)
+            if not planned.releases:
+                refuse_overtaken(planned, resolved, found.taken.reached, found.taken.restarts)
     except BaseException:
         if resolved is not None:
             resolved.close()
@@ -264,6 +264,9 @@ def _decided(job: Job[F], found: Found[F]) -> MergePlan:
         ran=0 if job.books is None else job.books.now(),
         is_first=found.taken.is_first,
     )
+    in_log = [item.in_log for item in planned.facts.objects]
+    doubted = {} if releases else find_doubted(in_log, found.taken.reached)
+    planned = replace(planned, doubted=doubted)
     awaited = planned.epoch + (planned.splices is not None)  # what an operator says is of the next epoch
     acked = recalled.acked(awaited)
     refuse_refused_files(planned, progress, acked.get(REFUSED_ALARM, frozenset()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import SHARE_FROM, Dimension, Match, Ordered, TableName, Unreadable
 from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, SchemaConflict, SourceError, TableError
 from lakeward.core.events import ARRIVAL, LOG_PLACE, NO_COLUMNS, Operation, Sequences
@@ -23,6 +22,7 @@ from lakeward.core.schema import Column, Schema, alike
 
 if TYPE_CHECKING:
     from lakeward.core.plan import MergePlan
+    from lakeward.core.ports.tables import Resolved
 
 _SEQUENCES: Final[Mapping[Sequences, str]] = {
     Sequences.TIMES: "commit times, or the order of the files alone",
@@ -267,16 +267,12 @@ def refuse_log_restart(
         raise _log_restart(dimension, found)
 
 
-def refuse_stale_log(planned: MergePlan, counts: Counts, reached: LogReached, acked: Sequence[LogRestart]) -> None:
-    """Raise AlarmRaised where changes of a batch are stale, and its log has started over rather than lagged."""
-    facts = planned.facts
-    found = find_likely_restart(
-        [item.in_log for item in facts.objects],
-        reached,
-        acked,
-        repeated=counts.stale + counts.duplicates,
-        events=facts.read - facts.skipped,
-    )
+def refuse_overtaken(
+    planned: MergePlan, resolved: Resolved, reached: LogReached, acked: Sequence[LogRestart]
+) -> None:
+    """Raise AlarmRaised where a batch lies below what stands because its log has started over, not for its age."""
+    objects, has_stale = [item.in_log for item in planned.facts.objects], resolved.counts.stale > 0
+    found = find_likely_restart(objects, reached, acked, overtaken=resolved.overtaken, has_stale=has_stale)
     if found is not None:
         raise _log_restart(planned.dimension, [found])
 

@@ -30,6 +30,9 @@ HOUR: Final = 3_600_000
 START: Final = 1_780_000_000_000
 """The first change of each feed, in milliseconds since 1970."""
 
+UNSENT: Final = "__debezium_unavailable_value"
+"""What Debezium writes for a value that PostgreSQL did not log."""
+
 Change = tuple[str, int, str | None, int, Mapping[str, Any]]
 """Operation, key, value (None: deleted), time in milliseconds since `START`, and the place in the log."""
 
@@ -234,3 +237,51 @@ def test_a_restarted_log_stops_its_table_alone_until_it_is_let_pass(project: Pro
     for name in RESTARTS:
         assert project.rows(name, columns=("id", "v")) == [(1, "b")], name
     assert project.call("status").code == 0
+
+
+HIDDEN: Final[Mapping[str, tuple[list[Change], list[Change]]]] = {
+    "mirror": (
+        [("c", 9, "b", 0, alone(100)), ("c", 1, "a", 1000, alone(899_000)), ("u", 1, "a", 2000, alone(900_000))],
+        [
+            ("c", 1, "a", 1000, alone(899_000)),
+            ("c", 5, "b", 500, alone(899_100)),
+            ("u", 1, "b", HOUR, alone(899_500)),
+        ],
+    ),
+    "history": (
+        [("c", 9, "b", 0, alone(100)), ("c", 1, "a", 1000, alone(899_000))],
+        [("c", 5, "b", 500, alone(898_000)), ("u", 1, "b", HOUR, alone(898_500))],
+    ),
+    "in_part": (
+        [("c", 9, "b", 0, alone(100)), ("c", 1, "a", 1000, alone(899_000)), ("u", 1, UNSENT, 2000, alone(900_000))],
+        [("u", 1, "b", HOUR, alone(899_500))],
+    ),
+    "one_batch": (
+        [("c", 9, "b", 0, alone(100))],
+        [("c", 1, "a", 1000, alone(900_100)), ("u", 1, "b", HOUR, alone(900_000))],
+    ),
+}
+"""Feeds of two files, whose transactions overlap. In the second the log starts over, at a place that was passed.
+
+What is newer is not stale, or is beside old changes that are.
+"""
+
+
+@iceberg_and_delta
+def test_a_restart_between_places_of_the_old_log_stops_tables_that_spark_works_out(project: Project) -> None:
+    """The core does likewise: tests/core/test_log_restart.py."""
+    tables = "".join(TABLE.format(name, "24h") for name in HIDDEN)
+    tables = tables.replace('"shop.history"]', '"shop.history"]\nmode = "history"')
+    project.configure(f"{tables}\n[spark]\nsmall_batch = 0", 'format = "debezium"', source_kind="files")
+    for part in (0, 1):
+        for table, parts in HIDDEN.items():
+            project.put(f"{part}.jsonl", "".join(line(table, change) for change in parts[part]), f"shop/{table}")
+        found = project.run(4 * part)
+        assert codes(found) == (dict.fromkeys(HIDDEN, "SEQUENCE-002") if part else {})
+    for name in HIDDEN:
+        assert project.call("ack", f"shop.{name}", "SEQUENCE-002").code == 0
+    project.run()
+    assert project.rows("mirror", columns=("id", "v")) == [(1, "b"), (5, "b"), (9, "b")]
+    for name in ("in_part", "one_batch"):
+        assert project.rows(name, columns=("id", "v")) == [(1, "b"), (9, "b")], name
+    assert project.rows("history", columns=("id", "v")) == [(1, "a"), (1, "b"), (5, "b"), (9, "b")]

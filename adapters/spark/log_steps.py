@@ -93,11 +93,11 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
         f"{columns[INITIAL]} AS is_initial",
     )
     types = {"object": "bigint", "lowest": "decimal(38,0)", "highest": "decimal(38,0)"}
-    types |= {"latest": "bigint", "latest_read": "bigint", "latest_before": "bigint"}
-    starts = [(o, r.lowest, r.highest, r.time, r.read_time, reached.of(o).time) for o, r in before.items()]
+    types |= {"latest": "bigint", "latest_read": "bigint"}
+    starts = [(o, r.lowest, r.highest, r.time, r.read_time) for o, r in before.items()]
     compared = changes.join(F.broadcast(inline(frame.sparkSession, types, starts)), "object")
     rows = _with_steps(compared, _of_other_servers(found, before)).collect()
-    return {row["object"]: LogSteps(_step(row["sure"]), _step(row["likely"]), row["newer"]) for row in rows}
+    return {row["object"]: LogSteps(_step(row["sure"]), _step(row["likely"])) for row in rows}
 
 
 def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
@@ -108,7 +108,6 @@ def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
     newest = f"greatest(latest, latest_read, max(time) {over})"
     running = compared.selectExpr(
         *("object", "row", "place", "time", "log", "has_place", "is_read"),
-        f"coalesce(time - latest_before >= {LEAST_GAP}, false) AS is_new",
         "overlaps AND has_place AND NOT is_read AS overlaps",
         f"NOT has_place OR {is_other} AS is_other",
         f"coalesce(place < greatest(highest, max(CASE WHEN NOT is_read THEN place END) {over}), false) AS is_lower",
@@ -124,9 +123,8 @@ def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
         .agg(
             F.expr(f"min(CASE WHEN {is_sure} THEN {step} END) AS sure"),
             F.expr(f"min(CASE WHEN overlaps AND is_lower AND is_newer THEN {step} END) AS likely"),
-            F.expr("count_if(overlaps AND is_new) AS newer"),
         )
-        .where("sure IS NOT NULL OR likely IS NOT NULL OR newer > 0")
+        .where("sure IS NOT NULL OR likely IS NOT NULL")
     )
 
 
@@ -148,12 +146,12 @@ def before_steps(found: Sequence[Group], reached: LogReached) -> Mapping[int, Lo
 
 
 def _may_step(span: LogSpan, after: LogReached) -> bool:
-    """Whether a change, or a row of an initial snapshot, lies below another, or transactions overlap in its log.
+    """Whether a change, or a row of an initial snapshot, lies below another.
 
     `after` is how far the table, or the partition, is with its object.
     """
     is_lower = after.highest is not None and span.least < after.highest
-    return is_lower and span.is_initial if span.of_reads else is_lower or span.log.overlap
+    return is_lower and (span.is_initial or not span.of_reads)
 
 
 def _of_other_servers(found: Sequence[Group], before: Mapping[int, LogReached]) -> str:

@@ -225,13 +225,14 @@ def holding_rejects(frame: DataFrame, plan: MergePlan) -> DataFrame:
     return keys_of_both(frame.where(IS_HOLDING), plan.dimension.key)
 
 
-def keys_of_both(frame: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Return the key of each row and its position, and of a key change the key that it left as well."""
-    found = frame.selectExpr(*map(quoted, key), *_PLACE)
+def keys_of_both(frame: DataFrame, key: Sequence[str], beside: Sequence[str] = ()) -> DataFrame:
+    """Return the key of each row, its position and columns `beside`; of a key change also the key that it left."""
+    told = (*_PLACE, *beside)
+    found = frame.selectExpr(*map(quoted, key), *told)
     if names.OLD not in frame.columns:
         return found
     old = [f"{names.OLD}.{name} AS {name}" for name in map(quoted, key)]
-    return found.unionByName(frame.where(f"{names.OLD} IS NOT NULL").selectExpr(*old, *_PLACE))
+    return found.unionByName(frame.where(f"{names.OLD} IS NOT NULL").selectExpr(*old, *told))
 
 
 def part_at_barriers(events: DataFrame, barriers: DataFrame, plan: MergePlan) -> tuple[DataFrame, DataFrame]:

@@ -27,6 +27,7 @@ from lakeward.adapters.tables.resolving.images import by_images, meets_images
 from lakeward.adapters.tables.resolving.instants import with_instants
 from lakeward.adapters.tables.resolving.judging import by_judging
 from lakeward.adapters.tables.resolving.loading import by_loading, meets_nothing
+from lakeward.adapters.tables.resolving.overtaken import first_overtaken
 from lakeward.adapters.tables.resolving.sorting import sort_out
 from lakeward.adapters.tables.resolving.splicing import by_splicing
 from lakeward.adapters.tables.resolving.verdicts import has_few_rows
@@ -96,8 +97,9 @@ def merge(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None
     if has_few_rows(plan):
         frame = as_leaf(frame.coalesce(1 + plan.facts.read // ROWS_A_PART))
     plan, arrived = sort_out(kept, plan, frame, rows)
+    overtaken = first_overtaken(kept, plan, arrived, rows)
     work_out = by_folding if plan.folds else by_judging
-    return work_out(kept, plan, arrived, rows)
+    return replace(work_out(kept, plan, arrived, rows), overtaken=overtaken)
 
 
 def reload(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import AlarmRaised
-from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import UNSET, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.history.options import History
 from lakeward.core.job import Job
 from lakeward.core.log_restart import LOG_ALARM, LogRestart, lift_place
 from lakeward.core.log_steps import LEAST_GAP, LogName
@@ -38,12 +39,13 @@ class Feed:
     Those of a partition of a topic lie behind those of the partitions before it.
     """
 
-    def __init__(self, lateness: Lateness = DAY) -> None:
+    def __init__(self, lateness: Lateness = DAY, history: History | None = None) -> None:
         self.dimension = Dimension(
             name=NAME,
             schema=Schema((Column("id", Type("int")), Column("v", Type("string")))),
             key=("id",),
             lateness=lateness,
+            history=history,
             sequences=Sequences.PLACES,
         )
         self.logs: dict[tuple[int, int], LogName] = {}
@@ -109,7 +111,7 @@ class Feed:
     def rows(self) -> dict[Any, Any]:
         table = self.job.opened.table
         assert isinstance(table, MemoryTable)
-        return {key[0]: row.cells["v"] for key, row in table.rows.items()}
+        return {key[0]: row.cells["v"] for key, row in table.rows.items() if not row.deleted}
 
 
 C, U, D, R, T = (Operation[name] for name in ("INSERT", "UPDATE", "DELETE", "READ", "TRUNCATE"))
@@ -220,7 +222,9 @@ def test_a_restart_is_found_behind_a_change_that_is_delivered_again(lateness: La
 
 
 @pytest.mark.parametrize("lateness", [DAY, ORDERED])
-@pytest.mark.parametrize("again", [[], [(C, 1, "a", 899_000, 10)]])
+@pytest.mark.parametrize(
+    "again", [[], [(C, 1, "a", 899_000, 10)], [(C, 1, "a", 899_000, 10), (C, 5, "late", 899_100, 9)]]
+)
 def test_a_restart_is_found_where_transactions_overlap_and_a_newer_change_is_stale(
     lateness: Lateness, again: list[tuple[Any, ...]]
 ) -> None:
@@ -230,7 +234,45 @@ def test_a_restart_is_found_where_transactions_overlap_and_a_newer_change_is_sta
     feed.stops(*again, (U, 1, "c", 899_500, 3600), (C, 3, "d", 905_000, 3605), log=OVERLAPPING)
     feed.ack()
     apply_changes(feed.job)
-    assert feed.rows == {9: "first", 1: "c", 3: "d"}
+    late = {key: value for _, key, value, *_ in again if key == 5}
+    assert feed.rows == {9: "first", 1: "c", 3: "d", **late}
+
+
+@pytest.mark.parametrize("lateness", [DAY, ORDERED])
+@pytest.mark.parametrize("operation", [U, D])
+@pytest.mark.parametrize("history", [None, History()], ids=["mirror", "history"])
+def test_a_restart_is_found_whatever_becomes_of_a_change_that_is_lower(
+    lateness: Lateness, operation: Operation, history: History | None
+) -> None:
+    """In a history it is an earlier version, or none, and never stale; it may send a part of a row as well."""
+    feed = Feed(lateness, history)
+    feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10), (U, 1, "b", 900_100, 11), log=OVERLAPPING)
+    raised = feed.stops((C, 4, "new", 899_400, 3590), (operation, 1, "c", 899_500, 3600), log=OVERLAPPING)
+    assert "below what came of them before" in raised.found
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {9: "first", 4: "new"} | ({1: "c"} if operation is U else {})
+
+
+def test_a_part_of_a_row_that_is_lower_and_newer_is_a_restart() -> None:
+    """It fills a cell that a newer change did not send, so it is applied, and not stale."""
+    feed = Feed()
+    feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10), (U, 1, UNSET, 900_100, 11), log=OVERLAPPING)
+    feed.stops((U, 1, "c", 899_500, 3600), log=OVERLAPPING)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("history", [None, History()], ids=["mirror", "history"])
+def test_a_restart_is_found_where_both_logs_are_in_one_batch(history: History | None, *, is_first: bool) -> None:
+    """What comes of a row is compared with what came of it before in the batch, too."""
+    feed = Feed(DAY, history)
+    before = [(C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10)]
+    if not is_first:
+        feed.apply(*before, log=OVERLAPPING)
+    old = [*(before if is_first else ()), (C, 3, "old", 900_100, 20), (C, 4, "long", 899_800, 60)]
+    feed.stops(*old, (U, 3, "new", 900_000, 3600), log=OVERLAPPING)
+    assert feed.decide() == 1
+    assert feed.rows == {9: "first", 1: "a", 3: "new", 4: "long"}
 
 
 @pytest.mark.parametrize("partition", [None, 0])

@@ -131,6 +131,14 @@ class SaysThatItCommitted(Whole):
             return Commit(str(plan.batch), resolved.written, resolved.removed)
 
 
+class TellsNothingOvertaken(Whole):
+    """Works a batch out, and tells of no change that it lies below its row."""
+
+    def resolve(self, plan: MergePlan, frame: Any) -> Resolved:
+        """Leave it out."""
+        return replace(Whole.resolve(self, plan, frame), overtaken={})
+
+
 class AppliesABatchOnWhateverStands(Whole):
     """Works a batch that lost a race out anew, and does not look whether its objects are there by now."""
 

@@ -50,6 +50,7 @@ BY_SPARK: Final = frozenset(
         "what_comes_too_late_is_told_apart",
         "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
         "a_table_without_a_key_keeps_each_fact_once",
+        "what_is_newer_and_lies_below_its_row_is_told",
     }
 )
 """Laws that formats are held to on the way of large batches as well, which Spark works out: one lap of it.

@@ -60,6 +60,7 @@ def _resolved(found: SettledBatch) -> Resolved:
         numbered=changed.numbered,
         held=len(held_keys(found)),
         rejects={} if plan.releases else Counter(reject.reason for reject in rejects),
+        overtaken=settled.overtaken,
         detail=outcome,
         way=CORE,
     )

@@ -1,0 +1,78 @@
+"""The law of changes that are newer than all before them, and lower than some: a table tells them.
+
+A log in which transactions overlap has started over there (docs/decisions/0050-logs-that-start-over.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from lakeward.core.dimension import ORDERED, Dimension, Unbounded, Within
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.facts import Capability
+from lakeward.core.history.options import History
+from lakeward.core.job import Prepared
+from lakeward.core.log_steps import LEAST_GAP
+from lakeward.core.preparing import prepare
+from lakeward.plugins.testing.bench import Law, Trial
+from lakeward.plugins.testing.play import Player
+from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Script
+
+_OLD: Final = (Operation.INSERT, Operation.INSERT, Operation.INSERT, Operation.UPDATE, Operation.DELETE)
+_OF_KEYS: Final = (1, 2, 3, 2, 3)
+"""The changes of the first delivery: key 2 is updated, key 3 goes."""
+
+_CASES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "ordered": {"lateness": ORDERED},
+    "within": {"lateness": Within(1000 * LEAST_GAP)},
+    "history": {"lateness": Unbounded(), "history": History()},
+}
+
+
+def _change(operation: Operation, key: int, place: Position, second: int) -> ChangeEvent:
+    cells = {"h": 0, "id": key, "a": second, "b": place.sequence}
+    return ChangeEvent(operation=operation, position=place, key=(0, key), cells=cells, time=second * LEAST_GAP)
+
+
+def what_is_newer_and_lies_below_its_row_is_told(trial: Trial) -> None:
+    """By the first row of each object in doubt, below a row, a delete, or another of the batch."""
+    old = [
+        _change(operation, key, Position(1, 100 + row, 1, row), row)
+        for row, (operation, key) in enumerate(zip(_OLD, _OF_KEYS, strict=True), 1)
+    ]
+    update, insert = Operation.UPDATE, Operation.INSERT
+    new = [
+        _change(update, 2, Position(1, 90, 2, 1), 2),  # late, and no newer
+        _change(insert, 4, Position(1, 80, 2, 2), 20),  # of a key that nothing is known of
+        _change(update, 2, Position(1, 103, 2, 3), 21),
+        _change(update, 2, Position(1, 100, 2, 4), 22),
+        _change(insert, 3, Position(1, 104, 3, 1), 23),
+        _change(update, 1, Position(1, 300, 4, 1), 24),
+        _change(update, 1, Position(1, 200, 4, 2), 25),
+        _change(update, 1, Position(1, 90, 5, 1), 26),  # of an object that nobody doubts
+    ]
+    dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), tolerance=TOLERANT, **trial.case)
+    player = Player(Script(dimension, [old, new], [*old, *new]), trial.make().lake)
+    player.deliver()
+    player.source.arrived = 2
+    job = player.job()
+    prepared = prepare(job)
+    assert isinstance(prepared, Prepared)
+    doubted = dict.fromkeys((2, 3, 4), 5 * LEAST_GAP)
+    resolved = job.opened.table.resolve(replace(prepared.plan, doubted=doubted), prepared.batch.frame)
+    told = dict(resolved.overtaken)
+    resolved.close()
+    prepared.close()
+    assert told == {2: 3, 3: 1, 4: 2}, f"the first rows that are newer and lower are not those: {told}"
+
+
+LAW: Final = Law(
+    name=what_is_newer_and_lies_below_its_row_is_told.__name__,
+    statement=what_is_newer_and_lies_below_its_row_is_told.__doc__ or "",
+    check=what_is_newer_and_lies_below_its_row_is_told,
+    cases=_CASES,
+    of_cases={"history": frozenset({Capability.HISTORY.value})},
+    once=True,
+)
