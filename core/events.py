@@ -29,12 +29,6 @@ UNORDERED: Final = frozenset({NO_SEQUENCE, LOAD_SEQUENCE, READ_SEQUENCE})
 """The sequences that do not say which of two events came first."""
 
 
-COMMIT_TIME: Final = "the commit time"
-LOG_PLACE: Final = "the place in the log of the source"
-ARRIVAL: Final = "arrival alone"
-NO_COLUMNS: Final = frozenset({COMMIT_TIME, LOG_PLACE, ARRIVAL})
-"""What puts events in order where that is no column of the settings."""
-
 
 class Sequences(Enum):
     """What the sequences of a source are.

@@ -10,9 +10,10 @@ from lakeward.core.job import Job, Look, Watch, unwatched
 from lakeward.core.ledger import Past
 from lakeward.core.loads import Load, awaited_load
 from lakeward.core.memory import floor
+from lakeward.core.order_by import refuse_other_order
 from lakeward.core.ports import Recalled
 from lakeward.core.progress import Progress
-from lakeward.core.refusals import refuse_other_memory, refuse_other_order
+from lakeward.core.refusals import refuse_other_memory
 
 F = TypeVar("F")
 
@@ -31,7 +32,7 @@ def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Lo
         past = _past(job, standing.progress, recalled, is_whole=is_whole)
         order_by = job.source.order_by(job.dimension)
         if past.load is None or past.load.since is None:  # what was asked for begins anew
-            refuse_other_order(job.dimension, standing.progress, order_by)
+            refuse_other_order(job.dimension, standing.schema, standing.progress, order_by)
         try:
             taken = replace(job.source.take(job.dimension, past), order_by=order_by)
         except AlarmRaised as error:  # the ledger may be ahead because another process has just committed

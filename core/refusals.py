@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakeward.core.dimension import SHARE_FROM, Dimension, Match, Ordered, TableName, Unreadable
 from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, SchemaConflict, SourceError, TableError
-from lakeward.core.events import ARRIVAL, LOG_PLACE, NO_COLUMNS, Operation, Sequences
+from lakeward.core.events import Operation, Sequences
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.history.kept import SOFT
@@ -81,37 +81,6 @@ def _refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
             "`cdc_path` under [source] as they were, or drop the table and what is kept beside it "
             "(docs/reload.md).",
         )
-
-
-def refuse_other_order(dimension: Dimension, progress: Progress, order_by: str | None) -> None:
-    """Refuse to put events in order by another column than before: the places of rows that stand are by that one.
-
-    Where places are commit times, these may take over from the order of objects, which come in that of commits.
-    Where a log starts over, an operator may let messages count by their arrival from then on (SEQUENCE-002), and
-    never by their places again. What else an order may be made of is refused by `refuse_other_options`.
-    """
-    known = progress.order_by
-    if known is None or order_by is None or progress.sequences is not dimension.sequences:
-        return
-    name, dot, field = known.partition(".")
-    renames = dimension.policies.renames
-    if order_by in (known, renames.get(known), renames.get(name, name) + dot + field):
-        return
-    if (known, order_by) == (LOG_PLACE, ARRIVAL) or (not known and dimension.sequences is Sequences.TIMES):
-        return
-    raise SchemaConflict(
-        f"{dimension.name}: the order of its changes cannot be made of something else",
-        found=f"the table goes by {_order_words(known)}; the settings say {_order_words(order_by)}",
-        todo="Nothing of the table was applied; other tables go on. Set `order_by`, `cursor`, `places`, "
-        "`sequence_column` or `timestamp_column` as it was, or drop the table and what is kept beside it, and load "
-        "it anew (docs/reload.md#dropping-a-table).",
-    )
-
-
-def _order_words(order_by: str) -> str:
-    if not order_by:
-        return "the order of files and rows alone"
-    return order_by if order_by in NO_COLUMNS else f"`{order_by}`"
 
 
 def _refuse_other_key(dimension: Dimension, progress: Progress) -> None:

@@ -52,10 +52,11 @@ from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
-from lakeward.core.events import COMMIT_TIME, Position, Sequences
+from lakeward.core.events import Position, Sequences
 from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.log_steps import OVERLAP
+from lakeward.core.order_by import COMMIT_TIME
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Schema

@@ -47,10 +47,11 @@ from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
-from lakeward.core.events import ARRIVAL, LOG_PLACE, Operation, Position, Sequences
+from lakeward.core.events import Operation, Position, Sequences
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.loads import Naming
+from lakeward.core.order_by import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.other_tables import OtherTables
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
@@ -103,7 +104,7 @@ class FilesSource:
         options = self._options(dimension)
         if options.is_messages:
             return LOG_PLACE if options.has_places else ARRIVAL
-        return options.order_by or ""
+        return "" if options.order_by is None else str(OrderBy(options.order_by, options.source_zone))
 
     def check(self, dimension: Dimension, past: Past) -> None:
         """Raise ConfigError for a table that its files cannot be read for as its settings say."""

@@ -29,6 +29,7 @@ from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.ledger import take as take_objects
 from lakeward.core.loads import Load, Naming
+from lakeward.core.order_by import OrderBy
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.plugins import Options, Runtime
@@ -62,7 +63,8 @@ class JdbcSource:
 
     def order_by(self, dimension: Dimension) -> str | None:
         """Return the cursor; without one nothing but full loads come."""
-        return self._reads(dimension.source).cursor
+        reads = self._reads(dimension.source)
+        return None if reads.cursor is None else str(OrderBy(reads.cursor, reads.source_zone))
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Return what is staged and not applied; where nothing is, what is due is read first.

@@ -12,10 +12,11 @@ from lakeward.core.alarms import alarms
 from lakeward.core.clock import Backwards
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded, Within
 from lakeward.core.errors import MendError, SchemaConflict
-from lakeward.core.events import ARRIVAL, LOAD_SEQUENCE, LOG_PLACE, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.job import Job, Settlement
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.mending import may_give, must_give
+from lakeward.core.order_by import ARRIVAL, LOG_PLACE
 from lakeward.core.pipeline import apply_changes, mend, release
 from lakeward.core.ports import Mended
 from lakeward.core.progress import Progress
@@ -176,6 +177,7 @@ def with_order(job: Job[Any], column: str | None) -> Job[Any]:
         ("at", "", "the table goes by `at`; the settings say the order of files and rows alone"),
         ("", "at", "the table goes by the order of files and rows alone; the settings say `at`"),
         ("_cdc.at", "_cdc.lsn", "the table goes by `_cdc.at`; the settings say `_cdc.lsn`"),
+        ("at", "at in Asia/Tokyo", "the table goes by `at`; the settings say `at` in Asia/Tokyo"),
         (ARRIVAL, LOG_PLACE, f"the table goes by {ARRIVAL}; the settings say {LOG_PLACE}"),
     ],
 )
@@ -198,6 +200,8 @@ def test_the_order_of_a_table_is_not_by_another_column(was: str, is_: str, words
     ("was", "is_", "renames"),
     [
         ("at", "since", {"at": "since"}),
+        ("at in Asia/Tokyo", "since in Asia/Tokyo", {"at": "since"}),
+        ("a", "a in Asia/Tokyo", {}),
         ("_cdc.at", "meta.at", {"_cdc": "meta"}),
         (None, "at", {}),
         (LOG_PLACE, ARRIVAL, {}),

@@ -17,9 +17,9 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError, SourceError
-from lakeward.core.events import ARRIVAL, LOG_PLACE
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.loads import Load
+from lakeward.core.order_by import ARRIVAL, LOG_PLACE
 from lakeward.core.schema import Column, Schema, Type
 
 ORDERS = TableName("shop", "orders")
@@ -214,6 +214,7 @@ def test_a_file_that_spark_cannot_read_stops_its_table_before_anything_is_read(
     ("said", "snapshots", "order_by"),
     [
         ({"order_by": "at"}, None, "at"),
+        ({"order_by": "at", "source_zone": "Asia/Tokyo"}, None, "at in Asia/Tokyo"),
         ({}, None, ""),
         ({"order_by": "at"}, Snapshots(), None),
         ({"format": "debezium"}, None, LOG_PLACE),
