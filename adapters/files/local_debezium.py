@@ -40,6 +40,7 @@ class Opened:
     is_tombstone: bool = False
     is_of_none: bool = False
     is_of_other: bool = False
+    is_nameless: bool = False
     needs: bool = False
     left: Object | None = None
     moved: bool = False
@@ -84,6 +85,9 @@ class LocalDebezium:
                 found.other_table = f"{or_star(schema)}.{or_star(table)}"[:LONGEST_NAME]
         else:
             found.said = self._said(found, op)
+            named = {"schema": schema, "table": table}
+            has_row = self._has_row(found, op) or (found.is_tombstone and self.decoder.tombstones == "delete")
+            found.is_nameless = has_row and any(named[part] is None for part in self.decoder.must_name)
             if field("schema") is not None and self._has_row(found, op):
                 found.database = _database(field("db"))
         found.operation = found.said

@@ -12,7 +12,7 @@ from lakeward.adapters.files.local_places import no_place, place_and_log
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_texts import number
 from lakeward.adapters.messages.debezium import IMAGE_AS_TEXT, INITIAL_SNAPSHOT
-from lakeward.adapters.messages.decoded import HAS_DELETED, OLD_KEY_UNKNOWN, OTHER_TABLE, TOMBSTONE
+from lakeward.adapters.messages.decoded import HAS_DELETED, NAMELESS, OLD_KEY_UNKNOWN, OTHER_TABLE, TOMBSTONE
 from lakeward.adapters.spark.events import DATABASE, INITIAL
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
@@ -131,6 +131,8 @@ class DebeziumRows:
         return None, next((f"{name}: {text}" for name, text in texts.items() if text is not None), None)
 
     def _broken(self, found: Opened) -> str | None:
+        if found.is_nameless:
+            return NAMELESS
         if found.is_tombstone:
             return None
         message, operation = found.message, found.operation

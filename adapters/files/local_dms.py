@@ -11,7 +11,7 @@ from lakeward.adapters.files.local_messages import Message
 from lakeward.adapters.files.local_places import no_place
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_values import reader_of
-from lakeward.adapters.messages.decoded import LONGEST_NAME, OTHER_TABLE, PLAIN, ROWS_GONE
+from lakeward.adapters.messages.decoded import LONGEST_NAME, NAMELESS, OTHER_TABLE, PLAIN, ROWS_GONE
 from lakeward.adapters.messages.dms import GONE, OPERATIONS, DmsMessages
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Type
@@ -34,6 +34,7 @@ class LocalDms:
         told = meta or {}
         schema, table = text_of(told.get("schema-name")), text_of(told.get("table-name"))
         is_of_other = differs(schema, self.table.schema) or differs(table, self.table.table)
+        is_nameless = any(told.get(f"{part}-name") is None for part in self.decoder.must_name)
         kind = text_of(told.get("record-type"))
         is_row = kind is None or kind == "data"
         has_row = is_of_other and is_row and data is not None
@@ -54,7 +55,7 @@ class LocalDms:
             unread_time=None if when is None or time is not None else f"the time of metadata: {when}",
             sequence=no_place(said == "load"),
             transaction=when if transaction is None else transaction,
-            broken=_broken(message, is_row, lacks=data is None or meta is None),
+            broken=_broken(message, is_row, lacks=data is None or meta is None, is_nameless=is_nameless),
             is_blank=is_of_other or message.is_bare or not is_row,
             strange=strange_names(data, columns.places.keys(), self.decoder.before_prefix),
             beside={OTHER_TABLE: other, ROWS_GONE: not is_row and said in GONE and not is_of_other},
@@ -80,7 +81,9 @@ class LocalDms:
         return bool(told) and all(was(name) or (said == "delete" and name in cells) for name in told)
 
 
-def _broken(message: Message, is_row: bool, *, lacks: bool) -> str | None:
+def _broken(message: Message, is_row: bool, *, lacks: bool, is_nameless: bool) -> str | None:
     if message.body is None:
         return "the message is not a JSON object" if message.wrong in (None, NO_OBJECT) else message.wrong
-    return "the message lacks data or metadata" if is_row and lacks else None
+    if is_row and lacks:
+        return "the message lacks data or metadata"
+    return NAMELESS if is_row and is_nameless else None

@@ -31,7 +31,7 @@ class _Where(BaseModel):
         "{schema}/{table}",
         description="Where the files of a table lie below `path`; `topics/shop.{schema}.{table}` for a topic. "
         "Without {schema} and {table} all tables read one folder, and each takes the messages that name it, "
-        "and those that name no table.",
+        "and, where it is the only table, those that name none.",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import functions as F
@@ -31,11 +31,35 @@ def has_own_folder(
     it, or a folder within it or around it.
     """
     own = of_tables.get(table, settings).folder
-    if "{schema}" not in own and own == settings.folder:
-        return False
-    mine = below(filled(own, table).lower())
-    others = (below(filled(of_tables.get(name, settings).folder, name).lower()) for name in every if name != table)
-    return not any(mine.startswith(other) or other.startswith(mine) for other in others)
+    is_named = "{schema}" in own or own != settings.folder
+    return is_named and not _sharing(table, settings, of_tables, every)
+
+
+def names_needed(
+    table: TableName,
+    settings: FilesOptions,
+    of_tables: Mapping[TableName, FilesOptions],
+    every: Collection[TableName],
+) -> frozenset[str]:
+    """Return which of `schema` and `table` a message must name, where other tables read the folder as well."""
+    others = _sharing(table, settings, of_tables, every)
+    found = {"schema" if other.table.lower() == table.table.lower() else "table" for other in others}
+    return frozenset(found)
+
+
+def _sharing(
+    table: TableName,
+    settings: FilesOptions,
+    of_tables: Mapping[TableName, FilesOptions],
+    every: Collection[TableName],
+) -> Sequence[TableName]:
+    """Return the other tables that read the folder of a table, or one within it or around it."""
+
+    def folder(name: TableName) -> str:
+        return below(filled(of_tables.get(name, settings).folder, name).lower())
+
+    mine, others = folder(table), {name: folder(name) for name in every if name != table}
+    return [name for name, other in others.items() if mine.startswith(other) or other.startswith(mine)]
 
 
 def other_tables(frame: Frame, *, is_shared: bool) -> OtherTables | None:

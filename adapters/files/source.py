@@ -25,7 +25,7 @@ from lakeward.adapters.files.message_cautions import (
 from lakeward.adapters.files.names import in_folders, is_of_sink, of_sinks, snapshot_of, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns
-from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, other_tables
+from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, names_needed, other_tables
 from lakeward.adapters.files.small import read_here
 from lakeward.adapters.files.small_lines import SmallLines, is_of_lines
 from lakeward.adapters.files.snapshot_folders import snapshot_folder
@@ -257,6 +257,7 @@ class FilesSource:
 
     def _table(self, dimension: Dimension) -> TableFiles:
         name = dimension.source
+        sharing = (name, self.options, self.of_tables, {*self.patterns, *self.of_tables})
         table = TableFiles(
             spark=self.spark,
             folder=self.folder,
@@ -265,7 +266,8 @@ class FilesSource:
             patterns=self.patterns.get(name, {}),
             has_torn_rows=name in self.tables_with_torn_rows,
             links=name in self.tables_with_links,
-            has_own_folder=has_own_folder(name, self.options, self.of_tables, {*self.patterns, *self.of_tables}),
+            has_own_folder=has_own_folder(*sharing),
+            must_name=names_needed(*sharing),
         )
         earlier = cache(lambda: names_in_headers(self.folder, name, table.expected, table.head))
         return replace(table, earlier=earlier)

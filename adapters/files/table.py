@@ -36,8 +36,9 @@ class TableFiles:
 
     With `has_torn_rows` rows may go over several lines; with `links` inserts are looked at for the
     deletes before them that they are one key change with. `partitions` are those of a topic, by the paths of
-    files below the landing folder. Where it `has_own_folder`, that should have no messages of other tables.
-    `earlier` returns the names in the headers of the table's CSV files.
+    files below the landing folder. Where it `has_own_folder`, that should have no messages of other tables; where
+    others read it, `must_name` has which of `schema` and `table` a message must name. `earlier` returns the names
+    in the headers of the table's CSV files.
     """
 
     spark: Callable[[], SparkSession]
@@ -49,6 +50,7 @@ class TableFiles:
     links: bool = False
     partitions: Mapping[str, int] = field(default_factory=dict)
     has_own_folder: bool = True
+    must_name: frozenset[str] = frozenset()
     earlier: Callable[[], Collection[str]] = frozenset
 
     def format_of(self, name: str) -> str:
@@ -139,7 +141,7 @@ class TableFiles:
         """What takes messages apart."""
         o = self.options
         if o.format == "dms-json":
-            return DmsMessages(before_prefix=o.before_image_prefix)
+            return DmsMessages(before_prefix=o.before_image_prefix, must_name=self.must_name)
         return Debezium(
             form=o.form,
             unavailable=o.unavailable_value,
@@ -149,6 +151,7 @@ class TableFiles:
             key=self.dimension.key,
             before_images=o.before_images,
             partitions=self.partitions,
+            must_name=self.must_name,
         )
 
     def _may_need(self) -> frozenset[Capability]:

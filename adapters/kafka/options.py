@@ -119,7 +119,8 @@ class _Where(BaseModel):
     )
     topics: Annotated[str, AfterValidator(_topics)] = Field(
         description="The topic of a table, as `shop.{schema}.{table}`. Without {schema} and {table} all tables "
-        "read one topic, and each takes the messages that name it, and those that name no table."
+        "read one topic, and each takes the messages that name it, and, where it is the only table, those that "
+        "name none."
     )
     start: Annotated[str | None, AfterValidator(_start)] = Field(
         None,

@@ -18,6 +18,7 @@ from lakeward.adapters.messages import order
 from lakeward.adapters.messages.decoded import (
     HAS_DELETED,
     LONGEST_NAME,
+    NAMELESS,
     NULL,
     OF_OTHER,
     OLD_KEY_UNKNOWN,
@@ -83,7 +84,8 @@ class Debezium:
     one key change, else only where it matters: where the insert has values that were not logged. It is one
     only where the keys of messages tell the whole `key` of the table. `before_images` says of which columns
     an image before a delete has the true values. `partitions` are those of the topic, by file, where names tell.
-    `has_places` says that places in the source's log order changes, not their arrival alone.
+    `has_places` says that places in the source's log order changes, not their arrival alone. Where tables share a
+    folder, `must_name` says what a message must name of its table.
     """
 
     form: Literal["envelope", "flattened"] = "envelope"
@@ -94,6 +96,7 @@ class Debezium:
     key: Sequence[str] = ()
     before_images: Literal["key", "whole"] = "key"
     partitions: Mapping[str, int] = field(default_factory=dict)
+    must_name: frozenset[str] = frozenset()
 
     row: ClassVar[str] = _AFTER
     """The image of a row, in messages that were opened."""
@@ -346,13 +349,20 @@ class Debezium:
         payload = f"{_INNER}.broken"
         inner = f"WHEN {payload} IS NOT NULL THEN {why_broken(payload, words)} " if self.is_flat else ""
         return (
-            f"CASE WHEN {_IS_TOMBSTONE} THEN NULL "
+            f"CASE WHEN {self._is_nameless()} THEN {text(NAMELESS)} WHEN {_IS_TOMBSTONE} THEN NULL "
             f"WHEN NOT coalesce({_IS_OBJECT}, false) THEN {why_broken(BODY, words)} {inner}"
             f"WHEN {_OPERATION} IS NULL THEN 'the message has no operation, as one that was flattened' "
             f"WHEN {lacks} AND {is_text} THEN {text(IMAGE_AS_TEXT)} "
             f"WHEN {lacks} THEN 'the message has no image of the row after the change' "
             f"WHEN {is_lost} THEN 'the header with the other key of a key change tells no key' END"
         )
+
+    def _is_nameless(self) -> str:
+        """Whether a message with a row, or a tombstone that deletes one, does not name the table as it must."""
+        named = zip(("schema", "table"), self._names(), strict=True)
+        lacks = " OR ".join(f"{name} IS NULL" for part, name in named if part in self.must_name)
+        deletes = _IS_TOMBSTONE if self.tombstones == "delete" else "false"
+        return f"coalesce(({lacks}) AND ({self._has_row()} OR {deletes}), false)" if lacks else "false"
 
     def _blank(self) -> str:
         """Whether a message is of no row: a tombstone, a heartbeat, the beginning or end of a transaction.

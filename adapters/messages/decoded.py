@@ -69,6 +69,9 @@ OF_OTHER: Final = "_lakeward_of_other_table"
 OTHER_TABLE: Final = "_lakeward_other_table"
 """The other table that a message with a row names, as `schema.table`; NULL for all other messages."""
 
+NAMELESS: Final = "the message names no table, and those of several tables are in its folder"
+"""Why a message cannot be read that may be of another table, but does not say so."""
+
 TOMBSTONE: Final = "_lakeward_tombstone"
 """Flags a message without a value; an empty line is no message."""
 

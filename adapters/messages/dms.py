@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.messages.decoded import OF_OTHER, ROWS_GONE, Decoded, bare, other_table
+from lakeward.adapters.messages.decoded import NAMELESS, OF_OTHER, ROWS_GONE, Decoded, bare, other_table
 from lakeward.adapters.messages.message import (
     BODY,
     MESSAGE_OF_DMS,
@@ -43,9 +43,13 @@ _IS_ROW: Final = f"(coalesce({cell(_META, 'record-type')}, 'data') = 'data')"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DmsMessages:
-    """How a task writes; columns whose names begin with `before_prefix` are from before the change."""
+    """How a task writes; columns whose names begin with `before_prefix` are from before the change.
+
+    Where tables share a folder, `must_name` says what a message must name of its table.
+    """
 
     before_prefix: str | None = None
+    must_name: frozenset[str] = frozenset()
 
     row: ClassVar[str] = _DATA
     """The image of a row, in messages that were opened."""
@@ -119,5 +123,10 @@ class DmsMessages:
         why = why_broken(BODY, "the message is not a JSON object")
         return (
             f"CASE WHEN NOT coalesce({_ROOT}, false) THEN {why} WHEN {_IS_ROW} AND "
-            f"({_DATA} IS NULL OR {_META} IS NULL) THEN 'the message lacks data or metadata' END"
+            f"({_DATA} IS NULL OR {_META} IS NULL) THEN 'the message lacks data or metadata' "
+            f"WHEN {_IS_ROW} AND ({self._is_nameless()}) THEN {text(NAMELESS)} END"
         )
+
+    def _is_nameless(self) -> str:
+        """Whether metadata do not name the table as they must."""
+        return " OR ".join(f"{cell(_META, f'{part}-name')} IS NULL" for part in sorted(self.must_name)) or "false"

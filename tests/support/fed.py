@@ -74,9 +74,13 @@ def fed(
     lateness: Lateness = ORDERED,
     patterns: Mapping[str, str] | None = None,
     match: Match = Match.KEY,
+    others: Sequence[str] = (),
     **options: Any,
 ) -> Read:
-    """Read all files of a table, batch by batch: by Spark, or without one in plain Python, as small batches are."""
+    """Read all files of a table, batch by batch: by Spark, or without one in plain Python, as small batches are.
+
+    Of messages all tables read one folder; `others` are further tables that do.
+    """
     name = TableName(*table.split("."))
     shared = {"folder": ""} if options.get("format") in MESSAGES else {}
     said = FilesOptions.model_validate({"path": str(folder), **shared, **options})
@@ -86,7 +90,8 @@ def fed(
     )
     place = Folder(folder, Places(said.place()))
     small_batch = 20_000 if spark is None else 0
-    source = FilesSource(said, place, partial(session, spark), {name: patterns or {}}, small_batch=small_batch)
+    tables = {name: patterns or {}, **{TableName(*other.split(".")): {} for other in others}}
+    source = FilesSource(said, place, partial(session, spark), tables, small_batch=small_batch)
     seen: dict[str, Any] = {}
     rows: list[Mapping[str, Any]] = []
     found: dict[str, Column] = {}
