@@ -44,6 +44,8 @@ class Opened:
     needs: bool = False
     left: Object | None = None
     moved: bool = False
+    enters: bool = False
+    leaves: bool = False
     operation: str | None = None
 
     @property
@@ -188,9 +190,12 @@ class LocalDebezium:
         if message.old_key is None and message.new_key is None:
             return
         is_half = self.tells(message.key) and self.tells(found.other)
-        if found.said == "insert" and (links_all or found.needs) and message.old_key is not None and is_half:
+        enters = found.said == "insert" and message.old_key is not None and is_half
+        leaves = found.said == "delete" and message.new_key is not None and is_half
+        if enters and (links_all or found.needs):
             found.left, found.operation = found.other, "update"
-        found.moved = links_all and found.said == "delete" and message.new_key is not None and is_half
+        found.moved = links_all and leaves
+        found.enters, found.leaves = not links_all and enters, not links_all and leaves
 
     def has_word(self, row: Object) -> bool:
         """Return whether a row has a value that was not logged."""

@@ -12,7 +12,14 @@ from lakeward.adapters.files.local_places import no_place, place_and_log
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_texts import number
 from lakeward.adapters.messages.debezium import IMAGE_AS_TEXT, INITIAL_SNAPSHOT
-from lakeward.adapters.messages.decoded import HAS_DELETED, NAMELESS, OLD_KEY_UNKNOWN, OTHER_TABLE, TOMBSTONE
+from lakeward.adapters.messages.decoded import (
+    HAS_DELETED,
+    KEY_HALF,
+    NAMELESS,
+    OLD_KEY_UNKNOWN,
+    OTHER_TABLE,
+    TOMBSTONE,
+)
 from lakeward.adapters.spark.events import DATABASE, INITIAL
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
@@ -62,6 +69,7 @@ class DebeziumRows:
                 TOMBSTONE: self._is_tombstone(found),
                 HAS_DELETED: self.local.decoder.is_flat and "__deleted" in (after or {}),
                 OLD_KEY_UNKNOWN: self._is_old_key_unknown(found),
+                KEY_HALF: found.enters or found.leaves,
                 DATABASE: found.database,
                 INITIAL: is_read and field("snapshot") in INITIAL_SNAPSHOT,
             },

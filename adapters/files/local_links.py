@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lakeward.adapters.files.documents import Object
+from lakeward.adapters.files.documents import Object, text_of
 from lakeward.adapters.files.local_debezium import LocalDebezium, Opened
 from lakeward.adapters.messages.debezium import OPERATIONS
 
@@ -35,6 +35,8 @@ def link(opened: Sequence[Opened], decoder: LocalDebezium) -> None:
             is_told = one.keys is not None and one.transaction is not None and one.transaction == other.transaction
             if one.message.said == "delete" and other.lacks and is_told:
                 other.enters, one.leaves = one.keys, True
+    for message in _left_behind(halves, decoder.decoder.key):
+        message.left, message.operation = message.other, "update"
     is_sure = _sure(halves) if _has_partitions(decoder.decoder.partitions) else None
     for half in halves:
         message, sure = half.message, is_sure is None or (half.topic, half.transaction) in is_sure
@@ -50,6 +52,20 @@ def _half(found: Opened, decoder: LocalDebezium) -> _Half:
     is_told = bool(keys) and all(value is not None for value in keys.values())
     lacks = found.needs and found.left is None
     return _Half(found, decoder.transaction(found), keys if is_told else None, lacks, found.message.topic or "")
+
+
+def _left_behind(halves: Sequence[_Half], key: Sequence[str]) -> Iterator[Opened]:
+    """Yield the rows that enter a key which another one leaves behind them in the transaction, by their headers."""
+    left: set[tuple[str, str, Sequence[str | None]]] = set()
+    for half in reversed(halves):
+        message, cells = half.message, half.message.message.key
+        if half.transaction is None or cells is None or not (message.enters or message.leaves):
+            continue
+        place = (half.topic, half.transaction, tuple(text_of(cells.get(name)) for name in key))
+        if message.leaves:
+            left.add(place)
+        elif place in left:
+            yield message
 
 
 def _has_partitions(partitions: Mapping[str, int]) -> bool:

@@ -32,6 +32,7 @@ from lakeward.adapters.messages.connect import Version
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import (
     HAS_DELETED,
+    KEY_HALF,
     OLD_KEY_UNKNOWN,
     OTHER_TABLE,
     PLAIN,
@@ -201,7 +202,8 @@ class LocalMessages:
 
     def rows(self, table: TableFiles, versions: Mapping[str, Version]) -> RowLists:
         """Return the messages as rows, each read as the schema beside it says."""
-        rows = Rows(table.reading, (OTHER_TABLE, TOMBSTONE, HAS_DELETED, OLD_KEY_UNKNOWN, DATABASE, INITIAL))
+        flags = (TOMBSTONE, HAS_DELETED, OLD_KEY_UNKNOWN, KEY_HALF, INITIAL)
+        rows = Rows(table.reading, (OTHER_TABLE, DATABASE, *flags))
         columns, made = Columns.of(table.dimension), DebeziumRows(self._local)
         by_schema = table.options.types == "schema"
         plain = _Way.of(rows, table, table.reading.written, NO_SCHEMA if by_schema else None)

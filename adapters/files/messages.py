@@ -69,7 +69,7 @@ def _decoded(
 
 def _of_debezium(decoder: Debezium) -> Sequence[str]:
     """Return what messages of Debezium tell beside their rows, as SQL with the names of the columns."""
-    flags = decoder.tombstone(), decoder.has_deleted(), decoder.old_key_unknown()
+    flags = decoder.tombstone(), decoder.has_deleted(), decoder.old_key_unknown(), decoder.key_half()
     return *flags, decoder.database(), decoder.initial()
 
 

@@ -38,7 +38,7 @@ from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.local_files import read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
-from lakeward.adapters.messages.decoded import MESSAGE_FLAGS, OTHER_TABLE
+from lakeward.adapters.messages.decoded import KEY_HALF, MESSAGE_FLAGS, OTHER_TABLE
 from lakeward.adapters.spark.events import AHEAD, DATABASE, INITIAL, LOG, NO_PLACE, SKIPPED, Group, facts
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
 from lakeward.adapters.spark.local_frame import Frame
@@ -217,12 +217,14 @@ class FilesSource:
         return taken, files
 
     def _must_look_again(self, name: TableName, found: Sequence[Group]) -> bool:
-        """Whether rows go over several lines, or inserts lack values, and that was not looked for yet.
+        """Whether rows go over several lines, or inserts may be halves of key changes, and nobody looked for that.
 
-        From now on it is: both cost more, and most files have neither.
+        From now on it is: both cost more, and most files have neither. Such inserts lack values, or headers tell.
         """
         links = any(
-            group.operation == Operation.INSERT.value and Capability.UNSET in group.needs for group in found
+            KEY_HALF in group.flags
+            or (group.operation == Operation.INSERT.value and Capability.UNSET in group.needs)
+            for group in found
         )
         new = []
         for is_there, known in (

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.messages import order
 from lakeward.adapters.messages.decoded import (
     HAS_DELETED,
+    KEY_HALF,
     LONGEST_NAME,
     NAMELESS,
     NULL,
@@ -81,11 +82,11 @@ class Debezium:
     """How a connector writes; a tombstone is a delete where nothing else says that a row was deleted.
 
     A key change comes as a delete and an insert, which headers link. With `links_all` they are always
-    one key change, else only where it matters: where the insert has values that were not logged. It is one
-    only where the keys of messages tell the whole `key` of the table. `before_images` says of which columns
-    an image before a delete has the true values. `partitions` are those of the topic, by file, where names tell.
-    `has_places` says that places in the source's log order changes, not their arrival alone. Where tables share a
-    folder, `must_name` says what a message must name of its table.
+    one key change, else only where it matters: where the insert has values that were not logged, or another row
+    leaves its key behind it in the transaction. It is one only where the keys of messages tell the whole `key` of
+    the table. `before_images` says of which columns an image before a delete has the true values. `partitions` are
+    those of the topic, by file, where names tell. `has_places` says that places in the source's log order changes,
+    not their arrival alone. Where tables share a folder, `must_name` says what a message must name of its table.
     """
 
     form: Literal["envelope", "flattened"] = "envelope"
@@ -151,9 +152,8 @@ class Debezium:
         """Tell the halves of key changes by their headers."""
         needs = f"coalesce(arrays_overlap(map_values({_AFTER}), array({self._unavailable()})), false)"
         links = "true" if self.links_all else _NEEDS
-        is_half = f"{self._tells(_KEYS)} AND {self._tells(_OTHER)}"
-        left = f"CASE WHEN {_SAID} = 'insert' AND {links} AND {OLD_KEY} IS NOT NULL AND {is_half} THEN {_OTHER} END"
-        is_left = f"{_SAID} = 'delete' AND {NEW_KEY} IS NOT NULL AND {is_half}" if self.links_all else "false"
+        left = f"CASE WHEN {links} AND {self._enters()} THEN {_OTHER} END"
+        is_left = self._leaves() if self.links_all else "false"
         return (
             frame.selectExpr("*", f"{_SAID} = 'insert' AND {needs} AS {_NEEDS}")
             .selectExpr("*", f"{left} AS {LEFT}", f"coalesce({is_left}, false) AS {MOVED}")
@@ -163,8 +163,33 @@ class Debezium:
     def linked(self, opened: DataFrame, order: Sequence[str]) -> DataFrame:
         """Link inserts that lack values with the deletes before them, where headers did not, in the given order."""
         is_row = f"coalesce({_SAID} IN ({', '.join(map(text, OPERATIONS.values()))}), false)"
-        half = Half(_SAID, self._transaction(), self._gone_key(), _NEEDS, is_row)
+        told = ", ".join(cell(_KEYS, name) for name in self.key)
+        half = Half(
+            said=_SAID,
+            transaction=self._transaction(),
+            keys=self._gone_key(),
+            lacks=_NEEDS,
+            is_row=is_row,
+            key=f"to_json(array({told}))",
+            enters="false" if self.links_all else self._enters(),
+            leaves="false" if self.links_all else self._leaves(),
+            other=_OTHER,
+        )
         return linked(opened, half, _OPERATION, order, self._partition())
+
+    def _enters(self) -> str:
+        """Whether a message is the insert of a key change, by its headers."""
+        is_half = f"{self._tells(_KEYS)} AND {self._tells(_OTHER)}"
+        return f"coalesce({_SAID} = 'insert' AND {OLD_KEY} IS NOT NULL AND {is_half}, false)"
+
+    def _leaves(self) -> str:
+        """Whether a message is the delete of a key change, by its headers."""
+        is_half = f"{self._tells(_KEYS)} AND {self._tells(_OTHER)}"
+        return f"coalesce({_SAID} = 'delete' AND {NEW_KEY} IS NOT NULL AND {is_half}, false)"
+
+    def key_half(self) -> str:
+        """Return whether a message that was `opened` is a `KEY_HALF`, as SQL with its name."""
+        return f"{'false' if self.links_all else f'({self._enters()} OR {self._leaves()})'} AS {KEY_HALF}"
 
     def tombstone(self) -> str:
         """Return whether a message that was `opened` is a `TOMBSTONE` of the table, as SQL with its name."""

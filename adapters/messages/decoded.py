@@ -84,7 +84,10 @@ HAS_DELETED: Final = "_lakeward_has_deleted"
 OLD_KEY_UNKNOWN: Final = "_lakeward_old_key_unknown"
 """Flags an update of a message whose key and image before lack a column of the table's key: it may change that."""
 
-MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE, HAS_DELETED, OLD_KEY_UNKNOWN)
+KEY_HALF: Final = "_lakeward_key_half"
+"""Flags half of a key change that headers tell, where the two halves count as a delete and an insert."""
+
+MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE, HAS_DELETED, OLD_KEY_UNKNOWN, KEY_HALF)
 """Columns that say yes or no of a message."""
 
 LONGEST_NAME: Final = 200

@@ -20,6 +20,7 @@ MOVED: Final = "_lakeward_moved"
 
 _THIS, _BEFORE, _AFTER = "_lakeward_this", "_lakeward_row_before", "_lakeward_row_after"
 _ENTERS, _LEAVES, _IS_SURE = "_lakeward_enters", "_lakeward_leaves", "_lakeward_is_sure"
+_IS_LEFT = "_lakeward_is_left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Half:
 
     Its operation, its transaction, the cells of its key (NULL where it does not tell the whole of it), whether
     it is an insert that lacks values, and whether it is a row at all: a tombstone may lie between the two halves.
+    Where headers tell both halves, and do not make them one, the text of its `key`, whether the row `enters` or
+    `leaves` it, and the `other` key.
     """
 
     said: str
@@ -35,6 +38,10 @@ class Half:
     keys: str
     lacks: str
     is_row: str
+    key: str
+    enters: str
+    leaves: str
+    other: str
 
 
 def linked(
@@ -50,6 +57,9 @@ def linked(
     In a topic of several partitions, which the SQL `partition` tells apart, the halves may lie in two, and
     neighbours of one need not be those of the log. There all deletes and such inserts of a transaction must
     pair off: a false pair is a delete and an insert further on, and leaves one of those before without its own.
+
+    A row that enters a key which another one leaves behind it in the transaction is no insert, which the delete of
+    the other would take away: it is linked with the key that it left, by the headers.
     """
     values = f"'said', {half.said}, 'transaction', {half.transaction}, 'keys', {half.keys}"
     this = f"named_struct({values}, 'lacks', {half.lacks} AND {LEFT} IS NULL)"
@@ -61,12 +71,18 @@ def linked(
         "*", f"{_is_pair(_BEFORE, _THIS)} AS {_ENTERS}", f"{_is_pair(_THIS, _AFTER)} AS {_LEAVES}"
     )
     found = found.withColumn(_IS_SURE, F.lit(True) if partition is None else _pairs_off(topic))
+    behind = Window.partitionBy(topic, F.expr(half.transaction), F.expr(half.key)).orderBy(*order)
+    behind = behind.rowsBetween(1, Window.unboundedFollowing)
+    is_left = F.coalesce(F.max(F.expr(half.leaves)).over(behind), F.lit(False))
+    is_told = F.expr(f"{half.enters} AND {half.transaction} IS NOT NULL")
+    found = found.withColumn(_IS_LEFT, is_told & is_left)
     columns = [name for name in opened.columns if name not in (LEFT, MOVED, operation)]
     return found.selectExpr(
         *columns,
-        f"coalesce({LEFT}, CASE WHEN {_ENTERS} AND {_IS_SURE} THEN {_BEFORE}.keys END) AS {LEFT}",
+        f"coalesce({LEFT}, CASE WHEN {_IS_LEFT} THEN {half.other} "
+        f"WHEN {_ENTERS} AND {_IS_SURE} THEN {_BEFORE}.keys END) AS {LEFT}",
         f"{MOVED} OR ({_LEAVES} AND {_IS_SURE}) AS {MOVED}",
-        f"CASE WHEN {_THIS}.lacks THEN 'update' ELSE {operation} END AS {operation}",
+        f"CASE WHEN {_THIS}.lacks OR {_IS_LEFT} THEN 'update' ELSE {operation} END AS {operation}",
     )
 
 

@@ -112,6 +112,47 @@ def test_an_ordered_table_knows_of_a_key_change_only_where_it_must(
     assert not [e for e in found.events if e.old_key]
 
 
+@pytest.mark.parametrize(
+    ("moves", "is_told"),
+    [
+        ([(1, 5), (5, 7)], True),  # the row that was under 5 leaves it behind the one that enters
+        ([(1, 5), (5, 1)], True),
+        ([(5, 7), (1, 5)], False),
+        ([(1, 3), (5, 1)], False),
+    ],
+)
+def test_an_ordered_table_knows_of_keys_that_are_exchanged_or_moved_up(
+    engine: SparkSession | None, tmp_path: Path, moves: list[tuple[int, int]], *, is_told: bool
+) -> None:
+    """There it stops: the delete of one would take the row that the insert of another brought."""
+    change = [
+        line
+        for old, new in moves
+        for line in (
+            message(2, "d", old, None, newkey=new),
+            tombstone(old),
+            message(2, "c", new, row(new, old, "whole"), oldkey=old),
+        )
+    ]
+    found = read(engine, tmp_path, [LOADED, change], ORDERED)
+    assert bool([e for e in found.events if e.old_key]) is is_told
+    assert is_told or {key: cells["size"] for key, cells in found.rows.items()}.items() >= {
+        (new,): old for old, new in moves
+    }.items()
+
+
+def test_a_row_that_moves_on_in_another_transaction_is_told_by_its_halves(
+    engine: SparkSession | None, tmp_path: Path
+) -> None:
+    change = [
+        *[message(2, "d", 1, None, newkey=3), message(2, "c", 3, row(3, 30, "whole"), oldkey=1)],
+        *[message(3, "d", 3, None, newkey=4), message(3, "c", 4, row(4, 40, "whole"), oldkey=3)],
+    ]
+    found = read(engine, tmp_path, [LOADED, change], ORDERED)
+    assert sorted(found.rows) == [(4,), (5,), (7,)]
+    assert not [e for e in found.events if e.old_key]
+
+
 def test_a_tombstone_deletes_where_arrival_orders_the_changes(engine: SparkSession | None, tmp_path: Path) -> None:
     found = read(engine, tmp_path, [[*LOADED, tombstone(5)]], tombstones="delete", places="arrival")
     assert (sorted(found.rows), found.skipped) == ([(1,), (7,)], 0)
