@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import servers
+from laps import on_each_line
 from project import NOW, Project
 
 from lakeward.adapters.jdbc import database
@@ -75,6 +76,7 @@ FIRST = (
 )
 
 
+@on_each_line
 def test_snapshots_and_changes_of_postgresql(
     project: Project, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +149,7 @@ def test_a_database_that_is_away_or_lets_nobody_in(
     )
 
 
+@on_each_line
 def test_changes_of_mariadb(project: Project, mariadb: servers.Server, monkeypatch: pytest.MonkeyPatch) -> None:
     mariadb.tell("""
         CREATE DATABASE shop;

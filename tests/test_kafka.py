@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from brokers import RunningBroker
+from laps import on_each_line
 from project import Project, iceberg_and_delta
 
 from lakeward.adapters.kafka.source import KafkaSource
@@ -84,6 +85,7 @@ class Shop:
         )
 
 
+@on_each_line
 @iceberg_and_delta
 def test_a_shop_comes_exact_through_a_broker(
     project: Project, kafka_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch

@@ -98,6 +98,7 @@ def registry() -> Iterator[StubRegistry]:
         yield started
 
 
+@pytest.mark.lines
 @pytest.mark.long
 @iceberg_and_delta
 def test_avro_and_plain_records_come_exact_through_a_broker(

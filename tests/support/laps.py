@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 import pytest
 
 from lakeward.adapters.spark.line import LINES as SPARKS
 from lakeward.adapters.spark.line import line
 from lakeward.plugins.testing import LAWS, soft_deletes
+
+T = TypeVar("T")
 
 DEFAULT: Final = SPARKS[0]
 
@@ -149,9 +151,9 @@ TRIMMED: Final = frozenset(
 """Laws under which memory is trimmed with each batch, as that of the model; else, as by default, seldom."""
 
 
-def on_each_line(laws: type) -> type:
-    """Return laws that run on each line of Spark, and take long on another than the default one."""
-    marked: type = pytest.mark.lines(laws)
+def on_each_line(tests: T) -> T:
+    """Return laws, or a test, that run on each line of Spark, and take long on another than the default one."""
+    marked: T = pytest.mark.lines(tests)
     return marked if line() == DEFAULT else pytest.mark.long(marked)
 
 
