@@ -9,6 +9,7 @@ from lakeward.core.clock import latest
 from lakeward.core.counts import Counts
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row
+from lakeward.core.log_steps import Doubt
 from lakeward.core.memory import Base, Change, Hold, Memory, Record, Reject
 
 
@@ -41,7 +42,7 @@ class Delivery:
     by_hand: bool = False
     own_times: bool = False
     is_first: bool = False
-    doubted: Mapping[int, int | None] = field(default_factory=dict)
+    doubted: Mapping[int, Doubt] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, Position
-from lakeward.core.log_steps import LogReached, LogSpan, LogStep, LogSteps
+from lakeward.core.log_steps import Doubt, LogReached, LogSpan, LogStep, LogSteps
 
 LOG_ALARM: Final = "SEQUENCE-002"
 """The alarm of a log that starts over."""
@@ -179,21 +179,22 @@ def _rows_of_new_partition(
             yield first, _NEW_PARTITION
 
 
-def find_doubted(objects: Sequence[ObjectSpans], reached: LogReached) -> Mapping[int, int | None]:
-    """Return by order the objects whose changes may be of a new log, and the newest time before the batch, or None.
+def find_doubted(objects: Iterable[ObjectSpans], reached: LogReached) -> Mapping[int, Doubt]:
+    """Return by order the objects whose changes may be of a new log.
 
-    These have changes of a log in which transactions overlap, newer than all that the table has; and some lie below
-    what it has `reached`, or step back within the batch. Times are microseconds since 1970.
+    These have changes of a log in which transactions overlap, newer than all that the table, or the partition, has;
+    and some lie below what came before them.
     """
-    steps_back = any(item.steps.likely is not None for item in objects)
-    found: dict[int, int | None] = {}
+    found: dict[int, Doubt] = {}
+    running = reached
     for item in objects:
-        newest = reached.of(item.order).time
-        for span in item.spans:
-            is_lower = steps_back or (reached.highest is not None and span.least < reached.highest)
+        newest, highest = reached.of(item.order).time, running.of(item.order).highest
+        for span in sorted(item.spans, key=lambda span: span.row):
+            is_lower = item.steps.likely is not None or (highest is not None and span.least < highest)
             is_newer = newest is None or reached.of(item.order).is_newer(span.latest)
             if span.log.overlap and not span.of_reads and is_lower and is_newer:
-                found[item.order] = newest
+                found[item.order] = Doubt(newest, highest)
+            running = running.after(item.order, span)
     return found
 
 

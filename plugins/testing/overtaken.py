@@ -14,7 +14,7 @@ from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.facts import Capability
 from lakeward.core.history.options import History
 from lakeward.core.job import Prepared
-from lakeward.core.log_steps import LEAST_GAP
+from lakeward.core.log_steps import LEAST_GAP, Doubt
 from lakeward.core.preparing import prepare
 from lakeward.plugins.testing.bench import Law, Trial
 from lakeward.plugins.testing.play import Player
@@ -49,6 +49,7 @@ def what_is_newer_and_lies_below_its_row_is_told(trial: Trial) -> None:
         _change(update, 2, Position(1, 103, 2, 3), 21),
         _change(update, 2, Position(1, 100, 2, 4), 22),
         _change(insert, 3, Position(1, 104, 3, 1), 23),
+        _change(update, 2, Position(1, 102, 6, 1), 27),  # of an object whose partition was not so far
         _change(update, 1, Position(1, 300, 4, 1), 24),
         _change(update, 1, Position(1, 200, 4, 2), 25),
         _change(update, 1, Position(1, 90, 5, 1), 26),  # of an object that nobody doubts
@@ -60,7 +61,7 @@ def what_is_newer_and_lies_below_its_row_is_told(trial: Trial) -> None:
     job = player.job()
     prepared = prepare(job)
     assert isinstance(prepared, Prepared)
-    doubted = dict.fromkeys((2, 3, 4), 5 * LEAST_GAP)
+    doubted = {**dict.fromkeys((2, 3, 4), Doubt(5 * LEAST_GAP, 105)), 6: Doubt(5 * LEAST_GAP, 101)}
     resolved = job.opened.table.resolve(replace(prepared.plan, doubted=doubted), prepared.batch.frame)
     told = dict(resolved.overtaken)
     resolved.close()

@@ -261,6 +261,19 @@ def test_a_part_of_a_row_that_is_lower_and_newer_is_a_restart() -> None:
     feed.stops((U, 1, "c", 899_500, 3600), log=OVERLAPPING)
 
 
+def test_a_key_that_moved_to_a_partition_which_is_ahead_is_no_restart() -> None:
+    """The other one lags, and was delivered again: what it brings is newer than it was, and not lower."""
+    feed = Feed()
+    feed.deliver((C, 1, "a", 100, 1), (C, 2, "a", 110, 2), log=OVERLAPPING, partition=0)
+    apply_changes(feed.job)
+    feed.deliver((C, 3, "a", 120, 3), (U, 1, "new", 500, 50), log=OVERLAPPING, partition=1)
+    apply_changes(feed.job)
+    again = [(C, 1, "a", 100, 1), (C, 2, "a", 110, 2)]
+    feed.deliver(*again, (U, 1, "old", 200, 20), (U, 2, "b", 210, 21), log=OVERLAPPING, partition=0)
+    apply_changes(feed.job)
+    assert feed.rows == {1: "new", 2: "b", 3: "a"}
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("history", [None, History()], ids=["mirror", "history"])
 def test_a_restart_is_found_where_both_logs_are_in_one_batch(history: History | None, *, is_first: bool) -> None:

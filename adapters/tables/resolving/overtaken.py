@@ -1,4 +1,4 @@
-"""Changes that are newer by their time than all that came before, and lie below what came of their keys."""
+"""Changes that are newer by their time than what came before, and lower in the log, than some of their key."""
 
 from __future__ import annotations
 
@@ -20,13 +20,19 @@ from lakeward.adapters.tables.rows import Rows
 from lakeward.core.log_steps import LEAST_GAP
 from lakeward.core.plan import MergePlan
 
-_PLACE, _TIME, _IS_DOUBTED, _NEWEST_TIME, _STANDS = (
-    f"{names.PREFIX}{name}" for name in ("place", "believed_time", "is_doubted", "newest_time", "stands")
+_PLACE, _TIME, _IS_DOUBTED, _NEWEST, _STANDS = (
+    f"{names.PREFIX}{name}" for name in ("place", "believed_time", "is_doubted", "newest_before", "stands")
 )
-_HIGHEST, _LATEST = "_lakeward_highest", "_lakeward_latest"
-"""Of a key, the highest place and the latest time that came of it before an event, in the batch."""
+_OF_OBJECT, _BEFORE_OBJECT = f"{names.PREFIX}highest_of_object", f"{names.PREFIX}highest_before_object"
+"""The highest place that came of the object of an event before it, and of its partition before the object."""
 
-_IS_NEWER: Final = f"{_TIME} - greatest({_NEWEST_TIME}, {_LATEST}) >= {LEAST_GAP}"
+_HIGHEST, _LATEST = f"{names.PREFIX}highest_of_key", f"{names.PREFIX}latest_of_key"
+"""The highest place and the latest time that came of the key of an event before it, in the batch."""
+
+_MAY_BE: Final = (
+    f"{_IS_DOUBTED} AND {names.OPERATION} != 'read' AND {_TIME} - greatest({_NEWEST}, {_LATEST}) >= {LEAST_GAP} "
+    f"AND {names.SEQUENCE} < greatest({_BEFORE_OBJECT}, {_OF_OBJECT})"
+)
 
 
 def first_overtaken(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> Mapping[int, int]:
@@ -38,7 +44,7 @@ def first_overtaken(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows
     if not plan.doubted:
         return {}
     key = [*map(quoted, plan.dimension.key)]
-    newer = _came(arrived.frame, plan).where(f"{_IS_DOUBTED} AND {names.OPERATION} != 'read' AND {_IS_NEWER}")
+    newer = _came(arrived.frame, plan).where(_MAY_BE)
     is_below = f"{_PLACE} < {_HIGHEST}"
     if (known := _known(kept, plan, rows)) is not None:
         wanted = F.broadcast(newer.selectExpr(*key).distinct())
@@ -53,8 +59,9 @@ def first_overtaken(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows
 
 def _came(frame: DataFrame, plan: MergePlan) -> DataFrame:
     """Return the changes and snapshot rows of a batch by key, with what came of it before each of them."""
-    types = {names.OBJECT: "bigint", _NEWEST_TIME: "bigint"}
-    doubted = inline(frame.sparkSession, types, [*plan.doubted.items()]).selectExpr("*", f"true AS {_IS_DOUBTED}")
+    types = {names.OBJECT: "bigint", _NEWEST: "bigint", _BEFORE_OBJECT: "decimal(38,0)"}
+    doubts = [(order, *doubt) for order, doubt in plan.doubted.items()]
+    doubted = inline(frame.sparkSession, types, doubts).selectExpr("*", f"true AS {_IS_DOUBTED}")
     beside = (names.OPERATION, names.TIME)
     came = keys_of_both(
         frame.where(f"{IS_EVENT} AND {names.OPERATION} != 'truncate'"), plan.dimension.key, beside
@@ -66,7 +73,10 @@ def _came(frame: DataFrame, plan: MergePlan) -> DataFrame:
         *("*", f"{place_of(str(plan.epoch))} AS {_PLACE}"),
         f"CASE WHEN {believed} THEN {names.TIME} END AS {_TIME}",
     )
-    return placed.selectExpr("*", f"max({_PLACE}) {before} AS {_HIGHEST}", f"max({_TIME}) {before} AS {_LATEST}")
+    change = f"CASE WHEN {names.OPERATION} != 'read' THEN {names.SEQUENCE} END"
+    of_object = f"max({change}) OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {ROWS_BEFORE})"
+    of_key = (f"max({_PLACE}) {before} AS {_HIGHEST}", f"max({_TIME}) {before} AS {_LATEST}")
+    return placed.selectExpr("*", f"CAST({of_object} AS decimal(38,0)) AS {_OF_OBJECT}", *of_key)
 
 
 def _known(kept: Keeping, plan: MergePlan, rows: Rows) -> DataFrame | None:
