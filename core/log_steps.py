@@ -232,13 +232,14 @@ def _span(changes: Sequence[LogChange]) -> LogSpan:
     )
 
 
-def find_steps(changes: Iterable[LogChange], before: LogReached) -> LogSteps:
+def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReached) -> LogSteps:
     """Compare the rows of an object one by one; of snapshots only rows of an initial one may step back.
 
-    `before` is how far the table, or the object's partition, is before the object. A row steps back for sure if it
-    is newer than all before it and below the highest place before it; where transactions overlap, below the lowest,
-    unless it is a truncate. One that is below the highest place and is of a server not seen before the object, or
-    tells no place, does so whatever its time.
+    `before` is how far the table, or the object's partition, is before the object, `table` before its batch. A row
+    steps back for sure if it is newer than all before it and below the highest place before it; where transactions
+    overlap, below the lowest that the table had, unless it is a truncate: of those that a table begins with, the
+    longest may be the first that began. One that is below the highest place and is of a server not seen before the
+    object, or tells no place, does so whatever its time.
     """
     reached, sure, likely = before, None, None
     for change in sorted(changes):
@@ -251,7 +252,7 @@ def find_steps(changes: Iterable[LogChange], before: LogReached) -> LogSteps:
         overlaps = log.overlap and change.has_place and not change.is_truncate
         is_other = not change.has_place or before.is_other_server(log)
         is_lower = reached.highest is not None and change.place < reached.highest
-        is_lowest = reached.lowest is not None and change.place < reached.lowest
+        is_lowest = table.lowest is not None and change.place < table.lowest
         step = LogStep(change.row, log, change.has_place)
         if is_lower and (is_other or (is_newer and (is_lowest or not overlaps))):
             sure = sure or step

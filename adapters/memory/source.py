@@ -146,7 +146,7 @@ class MemorySource:
             events = [item for item in one.items if isinstance(item, ChangeEvent) and not item.is_load]
             changes = [_in_log(event, logs(event), taken.restarts, limit) for event in events]
             spans, order = spans_of(changes), one.object.order
-            steps = find_steps(changes, reached.of(order))
+            steps = find_steps(changes, reached.of(order), taken.reached.of(order))
             told.append(replace(facts, spans=spans, steps=steps))
             for span in spans:
                 reached = reached.after(order, span)

@@ -173,7 +173,7 @@ def log_steps(frame: LocalFrame, found: Sequence[Group], reached: LogReached) ->
                 is_truncate=operation == Operation.TRUNCATE.value,
             )
             changes[place.object].append(change)
-    steps = {item: find_steps(of_item, before[item]) for item, of_item in changes.items()}
+    steps = {item: find_steps(of_item, before[item], reached.of(item)) for item, of_item in changes.items()}
     return {item: of_item for item, of_item in steps.items() if of_item != LogSteps()}
 
 

@@ -92,9 +92,9 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
         f"{names.OPERATION} <=> '{Operation.READ.value}' AND {names.SEQUENCE} != {NO_SEQUENCE} AS is_read",
         f"{columns[INITIAL]} AS is_initial",
     )
-    types = {"object": "bigint", "lowest": "decimal(38,0)", "highest": "decimal(38,0)"}
+    types = {"object": "bigint", **dict.fromkeys(("lowest", "highest", "lowest_of_table"), "decimal(38,0)")}
     types |= {"latest": "bigint", "latest_read": "bigint"}
-    starts = [(o, r.lowest, r.highest, r.time, r.read_time) for o, r in before.items()]
+    starts = [(o, r.lowest, r.highest, reached.of(o).lowest, r.time, r.read_time) for o, r in before.items()]
     compared = changes.join(F.broadcast(inline(frame.sparkSession, types, starts)), "object")
     rows = _with_steps(compared, _of_other_servers(found, before)).collect()
     return {row["object"]: LogSteps(_step(row["sure"]), _step(row["likely"])) for row in rows}
@@ -111,7 +111,7 @@ def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
         "overlaps AND has_place AND NOT is_read AS overlaps",
         f"NOT has_place OR {is_other} AS is_other",
         f"coalesce(place < greatest(highest, max(CASE WHEN NOT is_read THEN place END) {over}), false) AS is_lower",
-        f"coalesce(place < {lowest}, false) AS is_lowest",
+        "coalesce(place < lowest_of_table, false) AS is_lowest",
         f"coalesce(time - greatest(latest, {latest}) >= {LEAST_GAP}, false) AS is_newer",
         f"is_initial AND has_place AND place > {lowest} AND time - {newest} >= {LEAST_GAP} AS is_new_snapshot",
     )

@@ -21,14 +21,14 @@ def read(row: int, place: int, seconds: float | None, *, is_initial: bool = True
 
 
 def found(*changes: LogChange, before: LogReached = TABLE) -> LogStep | None:
-    return find_steps(changes, before).sure
+    return find_steps(changes, before, TABLE).sure
 
 
 def test_a_newer_row_of_an_initial_snapshot_with_a_lower_place_is_of_a_new_log() -> None:
     """It alone is named, and the changes behind it need no decision of their own."""
     changes = [read(1, 500, 60), read(2, 500, 60), change(3, 501, 70)]
     assert found(*changes) == LogStep(1, is_read=True)
-    in_log = ObjectSpans("b.json", 2, spans_of(changes), find_steps(changes, TABLE))
+    in_log = ObjectSpans("b.json", 2, spans_of(changes), find_steps(changes, TABLE, TABLE))
     (restart,) = find_restarts([in_log], TABLE, [])
     assert (restart.restart[:2], restart.restart.offset > 900) == ((2, 1), True)
     assert "of an initial snapshot" in restart.why

@@ -361,6 +361,16 @@ def test_a_restart_within_an_object_is_found_where_transactions_overlap(lateness
     assert feed.rows == {1: "b", 2: "a"}
 
 
+@pytest.mark.parametrize("partition", [None, 0])
+def test_transactions_that_overlap_at_the_beginning_of_a_table_are_no_restart(partition: int | None) -> None:
+    """The longest began first: it is newer and lower than all that came before it."""
+    feed = Feed()
+    feed.deliver((C, 3, "c", 38, 0), (C, 1, "long", 22, 57), log=OVERLAPPING, partition=partition)
+    feed.deliver((C, 4, "d", 50, 60), (U, 5, "longest", 10, 90), log=OVERLAPPING, partition=partition)
+    assert feed.decide() == 0
+    assert feed.rows == {3: "c", 1: "long", 4: "d", 5: "longest"}
+
+
 def test_transactions_that_overlap_within_an_object_are_no_restart() -> None:
     """The longer one is newer and lower than the other, and both lie above what came first."""
     feed = Feed()
