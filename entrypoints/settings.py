@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -68,10 +69,10 @@ class Configured:
         every = {table_name(name): table for name, table in named.items()}
         self.tables = {name: table for name, table in every.items() if not table.skip}
         self.skipped = every.keys() - self.tables.keys()
-        if len({plain(name) for name in self.tables}) < len(named) - len(self.skipped):
+        if alike := _alike(name for name, table in named.items() if not table.skip):
             raise ConfigError(
-                f"{file}: two names under [tables] are of the same table, or differ only in case",
-                found=", ".join(named),
+                f"{file}: names under [tables] are of the same table, or differ only in case",
+                found=", ".join(alike),
                 todo="The lake has one table of that name. Say `skip = true` of the other.",
             )
         self.read = read_by(self.tables, self.skipped)
@@ -312,6 +313,14 @@ def validate(content: Mapping[str, Any], file: Path, found: Collection[TableName
         if said is not None and "kind" not in said:
             raise ConfigError(f"{file}: [{part}] has no `kind`", todo="`lakeward plugins` lists what there is.")
     return Configured(settings, file, content)
+
+
+def _alike(names: Iterable[str]) -> Sequence[str]:
+    """Return the names that are of one table with another, or differ from it in case alone."""
+    found: dict[TableName, list[str]] = defaultdict(list)
+    for name in names:
+        found[plain(table_name(name))].append(name)
+    return [name for alike in found.values() if len(alike) > 1 for name in alike]
 
 
 def _check_names(tables: Collection[TableName]) -> None:

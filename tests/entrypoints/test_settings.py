@@ -315,8 +315,10 @@ def test_a_table_may_not_be_called_as_what_is_kept_beside_another(tmp_path: Path
 
 
 def test_two_spellings_of_one_table_are_refused(tmp_path: Path) -> None:
-    error = refusal(tmp_path, MEMORY, """[tables."shop.orders"]\n[tables.'"shop".orders']""")
+    tables = """[tables."shop.orders"]\n[tables."shop.other"]\n[tables.'"shop".orders']"""
+    error = refusal(tmp_path, MEMORY, tables)
     assert "of the same table" in error.what
+    assert error.found == 'shop.orders, "shop".orders'
 
 
 def test_a_table_that_is_not_configured_is_refused_with_the_nearest(tmp_path: Path) -> None:
