@@ -93,3 +93,15 @@ def test_rows_whose_place_is_unknown_do_not_keep_the_mark_back() -> None:
         unreadable = Reject(Position(1, LOAD_SEQUENCE, time, 2), Reason.UNREADABLE)
         player.deliver([replace(event(Operation.UPDATE, time), time=time)], [unreadable])
     assert player.memory.mark == (1, 80)
+
+
+def test_of_rows_without_a_place_none_ties() -> None:
+    """Neither those of a full load that has a key twice, nor truncates: two of these say the same."""
+    player = Player(DIMENSION)
+    twice = [
+        replace(event(Operation.READ, LOAD_SEQUENCE), position=Position(1, LOAD_SEQUENCE, 1, row), cells=cells)
+        for row, cells in enumerate(({"id": 1, "a": 1, "b": 1}, {"id": 1, "a": 2, "b": 1}), 1)
+    ]
+    assert player.deliver(twice, loaded=1).ties == 0
+    emptied = [ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 5, 5, row)) for row in (1, 2)]
+    assert player.deliver(emptied).ties == 0
