@@ -28,6 +28,7 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, TableNa
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, Sequences, key_of
 from lakeward.core.fold import Folded, apply
 from lakeward.core.ledger import Past
+from lakeward.core.ports import Source
 from lakeward.core.schema import Column, Schema, parse_type
 
 Cells = Mapping[str, Cell]
@@ -91,7 +92,11 @@ def fed(
     place = Folder(folder, Places(said.place()))
     small_batch = 20_000 if spark is None else 0
     tables = {name: patterns or {}, **{TableName(*other.split(".")): {} for other in others}}
-    source = FilesSource(said, place, partial(session, spark), tables, small_batch=small_batch)
+    return read_whole(FilesSource(said, place, partial(session, spark), tables, small_batch=small_batch), dimension)
+
+
+def read_whole(source: Source[Frame], dimension: Dimension) -> Read:
+    """Read all that a source has of a table, batch by batch."""
     seen: dict[str, Any] = {}
     rows: list[Mapping[str, Any]] = []
     found: dict[str, Column] = {}
