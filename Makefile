@@ -120,7 +120,7 @@ lock: ## Resolve the dependencies anew, from pyproject.toml into requirements/ (
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	build/lock/bin/uv pip compile --quiet $(COMPILE) --group build --output-file requirements/build.txt
-	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --extra s3 --extra kafka --extra delta --extra hudi --group dev --output-file requirements/dev.txt
+	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --extra s3 --extra kafka --extra msk --extra delta --extra hudi --group dev --output-file requirements/dev.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark-3.5 --extra s3 --extra kafka --extra hudi --group dev --output-file requirements/dev-3.5.txt
 
 clean: ## Remove what the targets made here; the jars stay in the user's cache

@@ -34,7 +34,7 @@ UNSENT: Final = "__debezium_unavailable_value"
 """What Debezium writes for a value that PostgreSQL did not log."""
 
 Change = tuple[str, int, str | None, int, Mapping[str, Any]]
-"""Operation, key, value (None: deleted), time in milliseconds since `START`, and the place in the log."""
+"""Operation, key, value (None: none), time in milliseconds since `START`, and the place in the log."""
 
 
 def postgres(lsn: int) -> dict[str, Any]:
@@ -205,6 +205,7 @@ def line(table: str, change: Change) -> str:
     image = {"id": key, "v": value}
     source = {"db": "shop", "schema": "shop", "table": table, "ts_ms": START + time, **place}
     images = {"before": image, "after": None} if operation == "d" else {"before": None, "after": image}
+    images = {"before": None, "after": None} if operation == "t" else images
     return json.dumps({"op": operation, **images, "source": source, "ts_ms": START + time}) + "\n"
 
 
@@ -256,6 +257,10 @@ HIDDEN: Final[Mapping[str, tuple[list[Change], list[Change]]]] = {
         [("c", 9, "b", 0, alone(100)), ("c", 1, "a", 1000, alone(899_000)), ("u", 1, UNSENT, 2000, alone(900_000))],
         [("u", 1, "b", HOUR, alone(899_500))],
     ),
+    "truncated": (
+        [("c", 9, "a", 0, alone(100))],
+        [("t", 0, None, 1000, alone(900)), ("c", 1, "b", HOUR, alone(500))],
+    ),
     "one_batch": (
         [("c", 9, "b", 0, alone(100))],
         [("c", 1, "a", 1000, alone(900_100)), ("u", 1, "b", HOUR, alone(900_000))],
@@ -284,4 +289,5 @@ def test_a_restart_between_places_of_the_old_log_stops_tables_that_spark_works_o
     assert project.rows("mirror", columns=("id", "v")) == [(1, "b"), (5, "b"), (9, "b")]
     for name in ("in_part", "one_batch"):
         assert project.rows(name, columns=("id", "v")) == [(1, "b"), (9, "b")], name
+    assert project.rows("truncated", columns=("id", "v")) == [(1, "b")]
     assert project.rows("history", columns=("id", "v")) == [(1, "a"), (1, "b"), (5, "b"), (9, "b")]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from lakeward.plugins.options import NamedSecret
+
+_IAM: Final = "AWS_MSK_IAM"
 
 
 class SecurityOptions(BaseModel):
@@ -18,8 +20,15 @@ class SecurityOptions(BaseModel):
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT", description="What the broker's listener speaks (security.protocol)."
     )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        None, description="With SASL: how the password is proved."
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "AWS_MSK_IAM"] | None = Field(
+        None,
+        description="With SASL: how the password is proved; or `AWS_MSK_IAM` for a cluster of Amazon MSK, with "
+        "`region` and no password: `pip install 'lakeward[kafka,msk]'`.",
+    )
+    region: str | None = Field(
+        None,
+        pattern=r"^[a-z0-9-]+$",
+        description="With `AWS_MSK_IAM`: the region of the cluster. Who asks is found as by the AWS command line.",
     )
     username: str | None = Field(None, description="With SASL: who asks.")
     password: NamedSecret | None = Field(
@@ -38,11 +47,13 @@ class SecurityOptions(BaseModel):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         has_sasl = self.protocol.startswith("SASL")
-        told = (self.sasl_mechanism, self.username, self.password)
-        if has_sasl and None in told:
+        told = (self.username, self.password)
+        if not has_sasl and (self.sasl_mechanism, self.region, *told) != (None,) * 4:
+            raise ValueError("`sasl_mechanism`, `region`, `username` and `password` are for a protocol with SASL")
+        if (self.sasl_mechanism == _IAM) != (self.region is not None) or (self.region and told != (None, None)):
+            raise ValueError(f"`{_IAM}` takes `region`, and neither `username` nor `password`")
+        if has_sasl and self.region is None and None in (self.sasl_mechanism, *told):
             raise ValueError("a protocol with SASL takes `sasl_mechanism`, `username` and `password`")
-        if not has_sasl and told != (None, None, None):
-            raise ValueError("`sasl_mechanism`, `username` and `password` are for a protocol with SASL")
         if not self.protocol.endswith("SSL") and (self.ca_file, self.certificate, self.key) != (None, None, None):
             raise ValueError("`ca_file`, `certificate` and `key` are for a protocol with SSL")
         if (self.certificate is None) != (self.key is None):

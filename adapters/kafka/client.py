@@ -24,6 +24,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from lakeward.adapters.kafka.broker import NO_ID, Offsets, Record, Topic
+from lakeward.adapters.kafka.msk_tokens import MskTokens
 from lakeward.adapters.kafka.options import KafkaOptions
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
 from lakeward.core.secrets import Secret, SecretName
@@ -165,7 +166,7 @@ class KafkaBroker:
     def _settings(self) -> dict[str, Any]:
         """Return the settings of a client; secrets are read now, and kept nowhere else."""
         security = self.options.security
-        found = {
+        found: dict[str, Any] = {
             "bootstrap.servers": self.options.servers,
             "security.protocol": security.protocol,
             "sasl.mechanism": security.sasl_mechanism,
@@ -176,6 +177,10 @@ class KafkaBroker:
             "ssl.key.pem": self._reveal(security.key),
             "error_cb": self._errors.append,
         }
+        if security.region is not None:
+            tokens = MskTokens(security.region)
+            tokens.token()  # what cannot be signed is told here, and not to the client
+            found |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": tokens}
         return {name: value for name, value in found.items() if value is not None}
 
     def _reveal(self, name: SecretName | None) -> str | None:

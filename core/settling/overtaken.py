@@ -34,15 +34,21 @@ def first_overtaken(before: Before, arrived: Arrived, delivery: Delivery) -> Map
 
 @dataclass(slots=True)
 class _Came:
-    """What came of a delivery: the highest place of each object, highest place and latest time of each key."""
+    """What came of a delivery: the highest place of each object, highest place and latest time of each key.
+
+    And its truncates, with their times; whether a change is newer than one without a time nobody knows.
+    """
 
     delivery: Delivery
     places: dict[int, int] = field(default_factory=dict)
     highest: dict[Key, Position] = field(default_factory=dict)
     latest: dict[Key, int] = field(default_factory=dict)
+    truncates: list[tuple[Position, int]] = field(default_factory=list)
 
     def add(self, event: ChangeEvent) -> None:
         order, time = event.position.object, self._time(event)
+        if event.operation is Operation.TRUNCATE and time is not None:
+            self.truncates.append((event.position, time))
         if event.operation is not Operation.READ:
             self.places[order] = max(event.position.sequence, self.places.get(order, 0))
         for key in event.keys:
@@ -60,8 +66,14 @@ class _Came:
         return is_change and is_newer and event.position.sequence < highest
 
     def overtook(self, event: ChangeEvent) -> bool:
-        """Whether what came of its keys lies above an event."""
-        return any(key in self.highest and event.position < self.highest[key] for key in event.keys)
+        """Whether what came of its keys lies above an event, or a truncate that is older."""
+        if any(key in self.highest and event.position < self.highest[key] for key in event.keys):
+            return True
+        time = self._time(event)
+        return any(
+            event.position < place and time is not None and time - before >= LEAST_GAP
+            for place, before in self.truncates
+        )
 
     def _time(self, event: ChangeEvent) -> int | None:
         """Return the time of an event, None where it tells none or one that is not believed."""

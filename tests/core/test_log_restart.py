@@ -261,6 +261,27 @@ def test_a_part_of_a_row_that_is_lower_and_newer_is_a_restart() -> None:
     feed.stops((U, 1, "c", 899_500, 3600), log=OVERLAPPING)
 
 
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_change_of_a_new_log_below_a_truncate_of_the_old_one_is_a_restart(*, apart: bool) -> None:
+    feed = Feed()
+    feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 800, 10), log=OVERLAPPING)
+    feed.deliver((T, None, None, 900, 20), *([] if apart else [(C, 2, "new", 500, 3600)]), log=OVERLAPPING)
+    if apart:
+        apply_changes(feed.job)
+        feed.deliver((C, 2, "new", 500, 3600), log=OVERLAPPING)
+    assert feed.decide() == 1
+    assert feed.rows == {2: "new"}
+
+
+def test_a_change_that_lags_behind_a_truncate_in_one_batch_is_no_restart() -> None:
+    """It is of a partition that no name tells: newer than the table, and older than the truncate."""
+    feed = Feed()
+    feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 120, 1), log=OVERLAPPING)
+    feed.deliver((T, None, None, 900, 20), (C, 2, "gone", 500, 15), (C, 3, "b", 910, 21), log=OVERLAPPING)
+    assert feed.decide() == 0
+    assert feed.rows == {3: "b"}
+
+
 def test_a_key_that_moved_to_a_partition_which_is_ahead_is_no_restart() -> None:
     """The other one lags, and was delivered again: what it brings is newer than it was, and not lower."""
     feed = Feed()

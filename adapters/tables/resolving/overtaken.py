@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -17,6 +17,7 @@ from lakeward.adapters.spark.truncates import literal, place_of
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.resolving.sorting import Arrived
 from lakeward.adapters.tables.rows import Rows
+from lakeward.core.events import Position
 from lakeward.core.log_steps import LEAST_GAP
 from lakeward.core.plan import MergePlan
 
@@ -29,10 +30,7 @@ _OF_OBJECT, _BEFORE_OBJECT = f"{names.PREFIX}highest_of_object", f"{names.PREFIX
 _HIGHEST, _LATEST = f"{names.PREFIX}highest_of_key", f"{names.PREFIX}latest_of_key"
 """The highest place and the latest time that came of the key of an event before it, in the batch."""
 
-_MAY_BE: Final = (
-    f"{_IS_DOUBTED} AND {names.OPERATION} != 'read' AND {_TIME} - greatest({_NEWEST}, {_LATEST}) >= {LEAST_GAP} "
-    f"AND {names.SEQUENCE} < greatest({_BEFORE_OBJECT}, {_OF_OBJECT})"
-)
+_IS_NEWER: Final = f"{_TIME} - greatest({_NEWEST}, {_LATEST}) >= {LEAST_GAP}"
 
 
 def first_overtaken(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> Mapping[int, int]:
@@ -43,18 +41,49 @@ def first_overtaken(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows
     """
     if not plan.doubted:
         return {}
-    key = [*map(quoted, plan.dimension.key)]
-    newer = _came(arrived.frame, plan).where(_MAY_BE)
-    is_below = f"{_PLACE} < {_HIGHEST}"
+    key, truncates = [*map(quoted, plan.dimension.key)], _truncates(arrived.truncates, plan)
+    is_lower = [f"{names.SEQUENCE} < greatest({_BEFORE_OBJECT}, {_OF_OBJECT})", *(t.steps_back for t in truncates)]
+    is_change = f"{_IS_DOUBTED} AND {names.OPERATION} != 'read'"
+    newer = _came(arrived.frame, plan).where(f"{is_change} AND {_IS_NEWER} AND ({' OR '.join(is_lower)})")
+    is_below = [f"{_PLACE} < {_HIGHEST}", *(truncate.lies_above for truncate in truncates)]
     if (known := _known(kept, plan, rows)) is not None:
         wanted = F.broadcast(newer.selectExpr(*key).distinct())
         stands = known.join(wanted, list(plan.dimension.key), "left_semi").groupBy(*key)
         newer = newer.join(stands.agg(F.expr(f"max({_PLACE}) AS {_STANDS}")), list(plan.dimension.key), "left")
-        is_below += f" OR {_PLACE} < {_STANDS}"
+        is_below.append(f"{_PLACE} < {_STANDS}")
     if plan.truncates.newest is not None:
-        is_below += f" OR {_PLACE} < {literal(plan, plan.truncates.newest)}"
-    first = newer.where(is_below).groupBy(F.expr(f"{_PLACE}.o AS object")).agg(F.expr(f"min({_PLACE}.r) AS row"))
-    return {found["object"]: found["row"] for found in first.collect()}
+        is_below.append(f"{_PLACE} < {literal(plan, plan.truncates.newest)}")
+    found = newer.where(" OR ".join(is_below))
+    first = found.groupBy(F.expr(f"{_PLACE}.o AS object")).agg(F.expr(f"min({_PLACE}.r) AS row"))
+    return {row["object"]: row["row"] for row in first.collect()}
+
+
+class _Truncate(NamedTuple):
+    """What a truncate of the batch says of a change behind it, as SQL.
+
+    Whether the change steps back in their object, and whether it is newer and lies below the truncate.
+    """
+
+    steps_back: str
+    lies_above: str
+
+
+def _truncates(frame: DataFrame | None, plan: MergePlan) -> Sequence[_Truncate]:
+    """Return the truncates that came with a batch."""
+    place, found = (names.SEQUENCE, names.OBJECT, names.ROW), []
+    time = f"CASE WHEN {_is_believed(plan)} THEN {names.TIME} END"
+    for sequence, order, row, at in [] if frame is None else frame.selectExpr(*place, time).collect():
+        is_in_object = f"({names.OBJECT} = {order}L AND {names.ROW} > {row}L AND {names.SEQUENCE} < {sequence})"
+        position = literal(plan, Position(plan.epoch, int(sequence), order, row))
+        is_behind = f"({names.OBJECT}, {names.ROW}) > ({order}L, {row}L)"
+        is_newer = "false" if at is None else f"{_TIME} - {at}L >= {LEAST_GAP}"
+        found.append(_Truncate(is_in_object, f"({is_behind} AND {_PLACE} < {position} AND {is_newer})"))
+    return found
+
+
+def _is_believed(plan: MergePlan) -> str:
+    """Whether a time is believed, as SQL."""
+    return "true" if plan.facts.believed is None else f"coalesce({names.TIME} <= {plan.facts.believed}, true)"
 
 
 def _came(frame: DataFrame, plan: MergePlan) -> DataFrame:
@@ -66,12 +95,11 @@ def _came(frame: DataFrame, plan: MergePlan) -> DataFrame:
     came = keys_of_both(
         frame.where(f"{IS_EVENT} AND {names.OPERATION} != 'truncate'"), plan.dimension.key, beside
     ).join(F.broadcast(doubted), names.OBJECT, "left")
-    believed = f"{names.TIME} <= {plan.facts.believed}" if plan.facts.believed is not None else "true"
     key = ", ".join(map(quoted, plan.dimension.key))
     before = f"OVER (PARTITION BY {key} ORDER BY {names.OBJECT}, {names.ROW} {ROWS_BEFORE})"
     placed = came.selectExpr(
         *("*", f"{place_of(str(plan.epoch))} AS {_PLACE}"),
-        f"CASE WHEN {believed} THEN {names.TIME} END AS {_TIME}",
+        f"CASE WHEN {_is_believed(plan)} THEN {names.TIME} END AS {_TIME}",
     )
     change = f"CASE WHEN {names.OPERATION} != 'read' THEN {names.SEQUENCE} END"
     of_object = f"max({change}) OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {ROWS_BEFORE})"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ from brokers import PASSWORD, RunningBroker
 from servers import free_port
 
 from lakeward.adapters.kafka.broker import Broker, Offsets, Record
+from lakeward.adapters.kafka.msk_tokens import MskTokens
 from lakeward.adapters.kafka.options import KafkaOptions
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.secrets import Secret, SecretName
@@ -147,6 +152,52 @@ SASL: Mapping[str, Any] = {
     "username": "reader",
     "password": "env:WORD",
 }
+
+
+def unsigned() -> tuple[str, int]:
+    """Return a token that the broker of tests believes, and until when in milliseconds, as the library does."""
+    now = time.time()
+    parts = {"alg": "none"}, {"sub": "reader", "iat": now, "exp": now + 600}
+    head, claims = (urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+    return f"{head}.{claims}.", int((now + 600) * 1000)
+
+
+IAM: Mapping[str, Any] = {
+    "protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "AWS_MSK_IAM",
+    "region": "eu-central-1",
+}
+
+
+def test_a_broker_is_read_with_tokens_that_iam_signs(
+    kafka_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of tests believes tokens which nobody signed, and none that AWS signs."""
+    provider = pytest.importorskip("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
+    kafka_broker.create("iam")
+    kafka_broker.send("iam", b"x")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "word of aws")
+    token, until = MskTokens("eu-central-1").token()
+    signed = urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
+    assert signed.startswith("https://kafka.eu-central-1.amazonaws.com/?Action=kafka-cluster%3AConnect")
+    assert 0 < until - time.time() <= 900
+    refused = client(kafka_broker.guarded, security=IAM, timeout=3)
+    with pytest.raises(ConfigError, match="refuses access") as raised:
+        refused.find("iam")
+    assert "word of aws" not in str(raised.value)
+    monkeypatch.setattr(provider, "generate_auth_token", lambda region: {"eu-central-1": unsigned()}[region])
+    assert values(client(kafka_broker.guarded, security=IAM), "iam") == [(0, b"x")]
+
+
+def test_without_credentials_no_token_is_signed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("aws_msk_iam_sasl_signer")
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(ConfigError, match="no credentials"):
+        client("127.0.0.1:1", security=IAM).topics()
 
 
 def test_a_password_is_proved_and_never_shown(kafka_broker: RunningBroker) -> None:

@@ -1,0 +1,49 @@
+"""Tokens by which IAM of AWS lets a client read a cluster of Amazon MSK.
+
+docs.aws.amazon.com/msk/latest/developerguide/iam-access-control.html. The library of AWS signs them, with the
+credentials that the AWS command line would find.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from lakeward.core.errors import ConfigError, SetupError
+
+_MILLIS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class MskTokens:
+    """What signs tokens for the clusters of one region."""
+
+    region: str
+
+    def token(self) -> tuple[str, float]:
+        """Return a token, and until when it is good, in seconds since 1970.
+
+        Raises SetupError without the library, and ConfigError where nothing is signed.
+        """
+        if find_spec("aws_msk_iam_sasl_signer") is None:
+            raise SetupError(
+                "the library is not installed that signs tokens of AWS for Kafka",
+                todo="Install it: pip install 'lakeward[kafka,msk]'.",
+            )
+        from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # noqa: PLC0415  # for who asks for it
+        from botocore.exceptions import BotoCoreError  # noqa: PLC0415
+
+        try:
+            token, expires = MSKAuthTokenProvider.generate_auth_token(self.region)
+        except (AttributeError, ValueError, BotoCoreError) as error:  # it has nothing to sign with
+            raise ConfigError(
+                "AWS gives no credentials to sign a token for the broker with",
+                found=str(error),
+                todo="`sasl_mechanism` under [source.security] is `AWS_MSK_IAM`: let the AWS command line find "
+                "credentials here (`aws sts get-caller-identity`).",
+            ) from None
+        return token, expires / _MILLIS
+
+    def __call__(self, _: str) -> tuple[str, float]:
+        """Answer a client that needs a token."""
+        return self.token()
