@@ -9,7 +9,6 @@ from lakeward.core.clock import latest
 from lakeward.core.counts import Counts
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row
-from lakeward.core.log_steps import Doubt
 from lakeward.core.memory import Base, Change, Hold, Memory, Record, Reject
 
 
@@ -42,7 +41,7 @@ class Delivery:
     by_hand: bool = False
     own_times: bool = False
     is_first: bool = False
-    doubted: Mapping[int, Doubt] = field(default_factory=dict)
+    doubted: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True, kw_only=True)

@@ -97,7 +97,8 @@ class BatchFacts:
     `warnings` are how many rows break a quality rule that only warns, by what the rule is called; `cautions` are
     how many of its rows a person should know something of, by what that is in words.
     `remaking` says how rules make columns of the row that stands. `others` are the messages among the
-    `skipped` rows that name other tables, `databases` how many rows of the table name each database.
+    `skipped` rows that name other tables, `databases` how many rows of the table name each database. `key_halves`
+    are the deletes and inserts that are halves of key changes, by what the source says of them.
     """
 
     schema: Schema
@@ -120,6 +121,7 @@ class BatchFacts:
     remaking: Remaking = field(default_factory=Remaking)
     others: OtherTables | None = None
     databases: Mapping[str, int] = field(default_factory=dict)
+    key_halves: int = 0
 
     @property
     def ahead(self) -> Ahead | None:

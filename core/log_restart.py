@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, Position
-from lakeward.core.log_steps import Doubt, LogReached, LogSpan, LogStep, LogSteps
+from lakeward.core.log_steps import LogReached, LogSpan, LogStep, LogSteps
 
 LOG_ALARM: Final = "SEQUENCE-002"
 """The alarm of a log that starts over."""
@@ -179,23 +179,20 @@ def _rows_of_new_partition(
             yield first, _NEW_PARTITION
 
 
-def find_doubted(objects: Iterable[ObjectSpans], reached: LogReached) -> Mapping[int, Doubt]:
-    """Return by order the objects whose changes may be of a new log.
+def find_doubted(objects: Iterable[ObjectSpans], reached: LogReached) -> frozenset[int]:
+    """Return the orders of objects whose changes may be of a new log, though no time or place alone shows it.
 
-    These have changes of a log in which transactions overlap, newer than all that the table, or the partition, has;
-    and some lie below what came before them.
+    These have changes of a log in which transactions overlap, below what came before of the table or partition.
     """
-    found: dict[int, Doubt] = {}
-    running = reached
+    found: set[int] = set()
     for item in objects:
-        newest, highest = reached.of(item.order).time, running.of(item.order).highest
+        highest = reached.of(item.order).highest
         for span in sorted(item.spans, key=lambda span: span.row):
             is_lower = item.steps.likely is not None or (highest is not None and span.least < highest)
-            is_newer = newest is None or reached.of(item.order).is_newer(span.latest)
-            if span.log.overlap and not span.of_reads and is_lower and is_newer:
-                found[item.order] = Doubt(newest, highest)
-            running = running.after(item.order, span)
-    return found
+            if span.log.overlap and not span.of_reads and is_lower:
+                found.add(item.order)
+            reached = reached.after(item.order, span)
+    return frozenset(found)
 
 
 def find_likely_restart(
@@ -208,9 +205,9 @@ def find_likely_restart(
 ) -> FoundRestart | None:
     """Return the first row at which the log may start over, or None.
 
-    Of one log the changes of a row come in order, so none that is newer than all that came before lies below what
-    came of its row. `overtaken` are the first that do, by the order of the object. Rows of snapshots that are newer
-    than all, and lower than all, may be the first that a new slot sends, if the batch `has_stale` changes.
+    Of one log the changes of a row come in order, so none that is newer than what came of its row lies below that.
+    `overtaken` are the first that do, by the order of the object. Rows of snapshots that are newer than all, and
+    lower than all, may be the first that a new slot sends, if the batch `has_stale` changes.
     """
     for item in objects:
         before, row = reached.of(item.order), overtaken.get(item.order)

@@ -93,16 +93,6 @@ class LogSteps(NamedTuple):
     likely: LogStep | None = None
 
 
-class Doubt(NamedTuple):
-    """Why changes of an object may be of a new log: how far the table, or its partition, came before it.
-
-    The newest `time` is that before the batch, the `highest` place that before the object (None: not known).
-    """
-
-    time: int | None
-    highest: int | None
-
-
 class LogReached(NamedTuple):
     """How far a table has come: least and greatest place, greatest time, and the logs that it has seen.
 

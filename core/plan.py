@@ -20,7 +20,6 @@ from lakeward.core.history.options import ByTime
 from lakeward.core.history.refusing import refuse_history
 from lakeward.core.history.snapshots import Span
 from lakeward.core.ledger import SourceObject
-from lakeward.core.log_steps import Doubt
 from lakeward.core.memory import Hold, Reason, Record
 from lakeward.core.progress import Progress
 from lakeward.core.refusals import (
@@ -56,7 +55,7 @@ class MergePlan:
     number that was given before, 0 if none was. With `splices` it is a snapshot that comes behind
     newer ones, and counts for so long; one that `is_first` takes the place of the only one there was, itself, and
     its rows count from where those of a first load do. Of objects that are `doubted`, by their order, it is to be
-    told which change is newer than what came before, and lower: than that of its object, and than that of its row.
+    told which change is newer than what came of its row, and lower.
     """
 
     dimension: Dimension
@@ -81,7 +80,7 @@ class MergePlan:
     numbered: int = 0
     splices: Span | None = None
     is_first: bool = False
-    doubted: Mapping[int, Doubt] = field(default_factory=dict)
+    doubted: frozenset[int] = frozenset()
 
     @property
     def whole(self) -> Dimension:

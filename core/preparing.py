@@ -25,6 +25,7 @@ from lakeward.core.plan import MergePlan, backwards, plan
 from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
 from lakeward.core.refusals import (
+    refuse_covered_rows,
     refuse_flood,
     refuse_half_load,
     refuse_log_restart,
@@ -192,6 +193,7 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
             refuse_flood(planned.dimension, resolved.rejects, resolved.counts.read)
             if not planned.releases:
                 refuse_overtaken(planned, resolved, found.taken.reached, found.taken.restarts)
+                refuse_covered_rows(planned, resolved.counts)
     except BaseException:
         if resolved is not None:
             resolved.close()
@@ -265,7 +267,7 @@ def _decided(job: Job[F], found: Found[F]) -> MergePlan:
         is_first=found.taken.is_first,
     )
     in_log = [item.in_log for item in planned.facts.objects]
-    doubted = {} if releases else find_doubted(in_log, found.taken.reached)
+    doubted = frozenset[int]() if releases else find_doubted(in_log, found.taken.reached)
     planned = replace(planned, doubted=doubted)
     awaited = planned.epoch + (planned.splices is not None)  # what an operator says is of the next epoch
     acked = recalled.acked(awaited)

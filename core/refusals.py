@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from lakeward.core.counts import Counts
 from lakeward.core.dimension import SHARE_FROM, Dimension, Match, Ordered, TableName, Unreadable
 from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, SchemaConflict, SourceError, TableError
 from lakeward.core.events import Operation, Sequences
@@ -144,16 +145,29 @@ def _refuse_incapable(dimension: Dimension, lacks: frozenset[Capability]) -> Non
         )
 
 
+def refuse_covered_rows(planned: MergePlan, counts: Counts) -> None:
+    """Refuse key changes in an `ordered` table whose halves count apart, and put rows where others stand.
+
+    These leave their keys later, in the same transaction, and would take the new rows away.
+    """
+    if planned.facts.key_halves and counts.insert_on_existing and isinstance(planned.dimension.lateness, Ordered):
+        raise _key_changes(planned.dimension, planned.facts)
+
+
 def _refuse_key_changes(dimension: Dimension, facts: BatchFacts) -> None:
     """Refuse key changes in an `ordered` table: it forgets the rows that they cover between two batches."""
     if isinstance(dimension.lateness, Ordered) and Capability.KEY_CHANGE in facts.needs and dimension.key:
-        where = f" in {facts.objects[0].object.name}" if len(facts.objects) == 1 else ""
-        raise ConfigError(
-            f"{dimension.name}: the key of a row changes, and the table is `ordered`",
-            found=f"a key change{where}; a transaction may go on moving rows in the next batch",
-            todo='Nothing was applied. Give the table a `lateness` that is a duration, as "24h" (files of DMS '
-            "need a `timestamp_column` for it): then what a transaction has moved is remembered.",
-        )
+        raise _key_changes(dimension, facts)
+
+
+def _key_changes(dimension: Dimension, facts: BatchFacts) -> ConfigError:
+    where = f" in {facts.objects[0].object.name}" if len(facts.objects) == 1 else ""
+    return ConfigError(
+        f"{dimension.name}: the key of a row changes, and the table is `ordered`",
+        found=f"a key change{where}; a transaction may go on moving rows in the next batch",
+        todo='Nothing was applied. Give the table a `lateness` that is a duration, as "24h" (files of DMS '
+        "need a `timestamp_column` for it): then what a transaction has moved is remembered.",
+    )
 
 
 def _example(facts: BatchFacts) -> str:

@@ -183,7 +183,8 @@ class FilesSource:
         except BaseException:
             close()
             raise
-        facts = replace(batch.facts, believed=limit, others=others)
+        halves = sum(group.rows for group in found if KEY_HALF in group.flags)
+        facts = replace(batch.facts, believed=limit, others=others, key_halves=halves)
         return replace(batch, facts=replace(facts, cautions=_cautions(table, dimension, facts, found)))
 
     def _frame(self, table: TableFiles, files: Sequence[File], lines: SmallLines) -> Frame:

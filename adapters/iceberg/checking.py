@@ -32,14 +32,26 @@ _CALL: Final = re.compile(r"^\s*(?P<name>\w+)\s*\(\s*(?:(?P<number>\d+)\s*,\s*)?
 
 
 def check(dimension: Dimension, options: TableOptions) -> None:
-    """Refuse columns that there are not, what is no transform, and properties that other options say."""
+    """Refuse columns that there are not or part no rows, what is no transform, and properties of other options."""
     for item in options.partition_by:
-        transform_parts(item, dimension)
+        _refuse_floating(item, dimension)
     for item in options.sort_by:
         sort_field(item, dimension)
     for name in options.properties:
         if (todo := _NOT_FOR_PROPERTIES.get(name)) is not None:
             raise ConfigError(f"{dimension.name}: {name} is not for `properties` to say", todo=todo)
+
+
+def _refuse_floating(item: str, dimension: Dimension) -> None:
+    """Refuse to part rows by floating numbers: NaN equals nothing, and what was deleted there stays for some."""
+    name, _, column = transform_parts(item, dimension)
+    found = dimension.schema.find(column)
+    if name == "identity" and found is not None and found.type.name in ("float", "double"):
+        raise ConfigError(
+            f"{dimension.name}: rows cannot be partitioned by {column}",
+            found=f"it is a {found.type}, and some readers go on to show what is deleted in the partition of NaN",
+            todo="Name another column under `partition_by`, or declare this one as a decimal.",
+        )
 
 
 def transform(item: str, dimension: Dimension) -> str:

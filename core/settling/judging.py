@@ -40,15 +40,10 @@ def judge(before: Before, arrived: Arrived, passing: Passing, outcome: Outcome) 
 
 def overtaken(before: Before, event: ChangeEvent) -> Verdict:
     """Return whether what overtook an event was there before this delivery, or came with it."""
-    return Verdict.STALE if is_below(before, event) else Verdict.SUPERSEDED
-
-
-def is_below(before: Before, event: ChangeEvent) -> bool:
-    """Whether an event lies below what there was of its keys before this delivery."""
     standing = [row.position for row in before.standing_of(event)]
     remembered = before.newest_remembered(event)
     known = standing if remembered is None else [*standing, remembered]
-    return any(position > event.position for position in known)
+    return Verdict.STALE if any(position > event.position for position in known) else Verdict.SUPERSEDED
 
 
 def took_part(event: ChangeEvent, verdicts: Verdicts) -> bool:

@@ -1,79 +1,81 @@
-"""Changes that are newer by their time than what came before, and lower in the log, than some of their key."""
+"""Changes that are newer by their time than what came of their keys, and lie below it in the log of the source."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from lakeward.core.delivery import Delivery
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
-from lakeward.core.log_steps import LEAST_GAP, Doubt
-from lakeward.core.settling.judging import is_below
+from lakeward.core.log_steps import LEAST_GAP
 from lakeward.core.settling.sorting import Arrived
 from lakeward.core.settling.standing import Before
+
+_Dated: TypeAlias = tuple[Position, int | None]
+"""A place, and a time at or before which what has it, or lies below, was committed (None: nobody knows)."""
 
 
 def first_overtaken(before: Before, arrived: Arrived, delivery: Delivery) -> Mapping[int, int]:
     """Return, by object, the row of the first such change of each object that is `doubted`.
 
-    It is lower than what came before it of its partition, and than what came of its keys, earlier in the delivery
-    or before; and newer than its partition was before the delivery, and than what came of its keys in it. Rows of
-    snapshots are none; times that are not believed do not count.
+    Of one log, what is newer of a key lies higher. A change is compared with what came of its keys, and with
+    truncates: in the delivery by their own times, else by the newest of the batch that they came with. Rows of
+    snapshots are no such changes; times that are not believed do not count.
     """
     found: dict[int, int] = {}
-    came = _Came(delivery)
-    for event in sorted(arrived.fresh, key=lambda event: event.position[2:]) if delivery.doubted else ():
+    if not delivery.doubted:
+        return found
+    known = _Known(before, delivery)
+    for event in sorted(arrived.fresh, key=lambda event: event.position[2:]):
         order, row = event.position[2:]
-        doubt = None if order in found else delivery.doubted.get(order)
-        is_doubtful = doubt is not None and came.is_doubtful(event, doubt)
-        if is_doubtful and (came.overtook(event) or is_below(before, event)):
+        is_change = bool(event.keys) and event.operation is not Operation.READ
+        if is_change and order in delivery.doubted and order not in found and known.overtook(event):
             found[order] = row
-        came.add(event)
+        known.add(event)
     return found
 
 
 @dataclass(slots=True)
-class _Came:
-    """What came of a delivery: the highest place of each object, highest place and latest time of each key.
+class _Known:
+    """What is known of keys before an event: what stood, and what came of the delivery."""
 
-    And its truncates, with their times; whether a change is newer than one without a time nobody knows.
-    """
-
+    before: Before
     delivery: Delivery
-    places: dict[int, int] = field(default_factory=dict)
-    highest: dict[Key, Position] = field(default_factory=dict)
-    latest: dict[Key, int] = field(default_factory=dict)
-    truncates: list[tuple[Position, int]] = field(default_factory=list)
+    of_batches: dict[int, int | None] = field(default_factory=dict)
+    of_keys: dict[Key, _Dated] = field(default_factory=dict)
+    truncates: list[_Dated] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for record in reversed(self.before.memory.records):  # what came again came with the first
+            self.of_batches |= dict.fromkeys(record.objects, record.time)
 
     def add(self, event: ChangeEvent) -> None:
-        order, time = event.position.object, self._time(event)
-        if event.operation is Operation.TRUNCATE and time is not None:
-            self.truncates.append((event.position, time))
-        if event.operation is not Operation.READ:
-            self.places[order] = max(event.position.sequence, self.places.get(order, 0))
+        place, time = event.position, self._time(event)
+        if event.operation is Operation.TRUNCATE:
+            self.truncates.append((place, time))
         for key in event.keys:
-            self.highest[key] = max(event.position, self.highest.get(key, event.position))
-            if time is not None:
-                self.latest[key] = max(time, self.latest.get(key, time))
-
-    def is_doubtful(self, event: ChangeEvent, doubt: Doubt) -> bool:
-        """Whether an event is a change of keys that is newer than what came before, and lower."""
-        is_change = bool(event.keys) and event.operation is not Operation.READ
-        time, highest = self._time(event), max(doubt.highest or 0, self.places.get(event.position.object, 0))
-        times = [doubt.time, *(self.latest.get(key) for key in event.keys)]
-        newest = max((one for one in times if one is not None), default=None)
-        is_newer = time is not None and newest is not None and time - newest >= LEAST_GAP
-        return is_change and is_newer and event.position.sequence < highest
+            highest, latest = self.of_keys.get(key, (place, time))
+            times = [one for one in (latest, time) if one is not None]
+            self.of_keys[key] = max(highest, place), max(times, default=None)
 
     def overtook(self, event: ChangeEvent) -> bool:
-        """Whether what came of its keys lies above an event, or a truncate that is older."""
-        if any(key in self.highest and event.position < self.highest[key] for key in event.keys):
-            return True
+        """Whether something that is older lies above a change."""
         time = self._time(event)
-        return any(
-            event.position < place and time is not None and time - before >= LEAST_GAP
-            for place, before in self.truncates
+        return time is not None and any(
+            event.position < place and before is not None and time - before >= LEAST_GAP
+            for place, before in self._of(event)
         )
+
+    def _of(self, event: ChangeEvent) -> Iterator[_Dated]:
+        """Yield what is known of the keys of a change."""
+        yield from self.truncates
+        yield from (self.of_keys[key] for key in event.keys if key in self.of_keys)
+        stood = [(self.before.standing(key), self.before.newest.get(key)) for key in event.keys]
+        places = [max(p for p in (row and row.position, newest) if p) for row, newest in stood if row or newest]
+        truncate = self.before.newest_truncate
+        for place in places if truncate is None else [*places, truncate]:
+            yield place, self.of_batches.get(place.object)
 
     def _time(self, event: ChangeEvent) -> int | None:
         """Return the time of an event, None where it tells none or one that is not believed."""

@@ -1,4 +1,4 @@
-"""The law of changes that are newer than all before them, and lower than some: a table tells them.
+"""The law of changes that are newer than what came of their keys, and lower in the log: a table tells them.
 
 A log in which transactions overlap has started over there (docs/decisions/0050-logs-that-start-over.md).
 """
@@ -14,7 +14,7 @@ from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.facts import Capability
 from lakeward.core.history.options import History
 from lakeward.core.job import Prepared
-from lakeward.core.log_steps import LEAST_GAP, Doubt
+from lakeward.core.log_steps import LEAST_GAP
 from lakeward.core.preparing import prepare
 from lakeward.plugins.testing.bench import Law, Trial
 from lakeward.plugins.testing.play import Player
@@ -49,20 +49,21 @@ def what_is_newer_and_lies_below_its_row_is_told(trial: Trial) -> None:
         _change(update, 2, Position(1, 103, 2, 3), 21),
         _change(update, 2, Position(1, 100, 2, 4), 22),
         _change(insert, 3, Position(1, 104, 3, 1), 23),
-        _change(update, 2, Position(1, 102, 6, 1), 27),  # of an object whose partition was not so far
         _change(update, 1, Position(1, 300, 4, 1), 24),
         _change(update, 1, Position(1, 200, 4, 2), 25),
         _change(update, 1, Position(1, 90, 5, 1), 26),  # of an object that nobody doubts
     ]
     dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), tolerance=TOLERANT, **trial.case)
-    player = Player(Script(dimension, [old, new], [*old, *new]), trial.make().lake)
+    later = [_change(insert, 9, Position(1, 110, 6, 1), 1000)]  # newer than all, and of another key
+    player = Player(Script(dimension, [old, later, new], [*old, *later, *new]), trial.make().lake)
     player.deliver()
-    player.source.arrived = 2
+    player.deliver()
+    player.source.arrived = 3
     job = player.job()
     prepared = prepare(job)
     assert isinstance(prepared, Prepared)
-    doubted = {**dict.fromkeys((2, 3, 4), Doubt(5 * LEAST_GAP, 105)), 6: Doubt(5 * LEAST_GAP, 101)}
-    resolved = job.opened.table.resolve(replace(prepared.plan, doubted=doubted), prepared.batch.frame)
+    doubted = replace(prepared.plan, doubted=frozenset({2, 3, 4}))
+    resolved = job.opened.table.resolve(doubted, prepared.batch.frame)
     told = dict(resolved.overtaken)
     resolved.close()
     prepared.close()

@@ -273,6 +273,34 @@ def test_a_change_of_a_new_log_below_a_truncate_of_the_old_one_is_a_restart(*, a
     assert feed.rows == {2: "new"}
 
 
+@pytest.mark.parametrize("history", [None, History()], ids=["mirror", "history"])
+@pytest.mark.parametrize("lateness", [DAY, ORDERED])
+def test_a_restart_is_found_where_the_table_has_newer_changes_of_the_new_log(
+    lateness: Lateness, history: History | None
+) -> None:
+    """The first transaction of the new log comes in two batches: what the second brings is as new as the first."""
+    feed = Feed(lateness, history)
+    feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 800, 10), log=OVERLAPPING)
+    feed.apply((C, 2, "new", 500, 3600), log=OVERLAPPING)
+    feed.stops((U, 1, "b", 510, 3600), (C, 3, "c", 520, 3600), log=OVERLAPPING)
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {9: "first", 1: "b", 2: "new", 3: "c"}
+
+
+@pytest.mark.parametrize("partition", [None, 0])
+def test_what_lags_behind_a_truncate_of_another_partition_is_no_restart(partition: int | None) -> None:
+    other = None if partition is None else 1
+    feed = Feed()
+    feed.deliver((C, 9, "first", 100, 0), (C, 1, "a", 120, 1), log=OVERLAPPING, partition=partition)
+    apply_changes(feed.job)
+    feed.deliver((T, None, None, 900, 20), (C, 3, "b", 910, 21), log=OVERLAPPING, partition=other)
+    apply_changes(feed.job)
+    feed.deliver((C, 1, "a", 120, 1), (C, 2, "gone", 500, 15), log=OVERLAPPING, partition=partition)
+    apply_changes(feed.job)
+    assert feed.rows == {3: "b"}
+
+
 def test_a_change_that_lags_behind_a_truncate_in_one_batch_is_no_restart() -> None:
     """It is of a partition that no name tells: newer than the table, and older than the truncate."""
     feed = Feed()

@@ -11,12 +11,17 @@ from typing import Any
 import pytest
 from model_laws import Player
 
+from lakeward.adapters.memory import Frame, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.delivery import Delivery, Resolution, record_of
-from lakeward.core.dimension import ORDERED, Dimension, TableName, Ties
-from lakeward.core.errors import MendError
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Ties, Unbounded
+from lakeward.core.errors import ConfigError, MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History, Kind
+from lakeward.core.job import Job
+from lakeward.core.ledger import Taken
 from lakeward.core.memory import UNPLACED, Reason, Reject
+from lakeward.core.pipeline import apply_changes
+from lakeward.core.ports import Batch
 from lakeward.core.settle import settle
 from lakeward.plugins.testing.histories import SCHEMA
 
@@ -114,3 +119,36 @@ def test_what_comes_at_the_place_of_a_row_is_held_against_what_that_tells() -> N
     assert player.memory.holds == {}
     player.deliver([event(Operation.UPDATE, 1, 4, instant=1, a=UNSET, b=1)])
     assert [hold.reason for hold in player.memory.holds.values()] == [Reason.TIE], "a part made no such row"
+
+
+class Halves(MemorySource):
+    """A source whose deletes and inserts are halves of key changes."""
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        return replace(batch, facts=replace(batch.facts, key_halves=len(batch.facts.operations)))
+
+
+@pytest.mark.parametrize(
+    ("lateness", "key", "stops"), [(ORDERED, 2, True), (ORDERED, 3, False), (Unbounded(), 2, False)]
+)
+def test_a_half_of_a_key_change_does_not_go_where_a_row_stands(
+    lateness: Lateness, key: int, *, stops: bool
+) -> None:
+    """That row leaves its key in the next batch, and its delete would take the other one."""
+    dimension = replace(DIMENSION, lateness=lateness, sequences=Sequences.PLACES)
+    source, target = Halves(), MemoryTarget({dimension.name: MemoryTable(dimension)})
+    job: Job[Any] = Job(dimension=dimension, source=source, opened=target.open(dimension))
+    for n in (1, 2):
+        row = event(Operation.INSERT, n)
+        source.put(dimension.name, n, [replace(row, key=(n,), cells={"id": n, "a": n, "b": n})])
+    apply_changes(job)
+    moved = replace(event(Operation.INSERT, 4, a=1, b=1), key=(key,), cells={"id": key, "a": 1, "b": 1})
+    source.put(dimension.name, 3, [event(Operation.DELETE, 3)])
+    source.put(dimension.name, 4, [moved])
+    if stops:
+        with pytest.raises(ConfigError, match="the key of a row changes, and the table is `ordered`"):
+            apply_changes(job)
+    else:
+        apply_changes(job)
+    assert job.opened.table.standing().progress.batch == (1 if stops else 2)

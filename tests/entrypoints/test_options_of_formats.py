@@ -13,7 +13,7 @@ TABLE = """
 [tables."shop.orders"]
 key = ["id"]
 {option}
-columns = {{ id = "int", name = "string", at = "timestamp" }}
+columns = {{ id = "int", name = "string", at = "timestamp", size = "double" }}
 """
 
 COMMANDS = [("plan",), ("status",), ("run", "--once"), ("quarantine", "list")]
@@ -43,6 +43,7 @@ def configure(folder: Path, kind: str, option: str) -> None:
         ("iceberg", 'properties = { "current-schema" = "{}" }', "current-schema is not for `properties` to say"),
         ("iceberg", 'partition_by = ["day(att)"]', "shop.orders: 'day(att)' under partition_by names no column"),
         ("iceberg", 'partition_by = ["week(at)"]', "'week(at)' under partition_by is no transform of Iceberg"),
+        ("iceberg", 'partition_by = ["size"]', "rows cannot be partitioned by size it is a double"),
         ("iceberg", 'sort_by = ["nam desc"]', "'nam desc' under sort_by names no column"),
     ],
 )

@@ -43,6 +43,7 @@ class Read:
     events: Sequence[ChangeEvent]
     rejects: Sequence[tuple[str, str]]
     skipped: int
+    key_halves: int
 
     def of(self, pattern: str) -> Read:
         """Return what some of the files say; what was refused or skipped is that of all."""
@@ -97,12 +98,14 @@ def fed(
 
 def read_whole(source: Source[Frame], dimension: Dimension) -> Read:
     """Read all that a source has of a table, batch by batch."""
+    halves = 0
     seen: dict[str, Any] = {}
     rows: list[Mapping[str, Any]] = []
     found: dict[str, Column] = {}
     while (taken := source.take(dimension, Past(seen=seen))).objects:
         batch = source.read(dimension, taken, 1)
         rows += rows_of(batch.frame)
+        halves += batch.facts.key_halves
         found |= {column.name: column for column in batch.facts.schema}
         seen |= {item.object.name: item.object for item in batch.facts.objects}
         batch.close()
@@ -115,6 +118,7 @@ def read_whole(source: Source[Frame], dimension: Dimension) -> Read:
             (row[names.REASON], row[names.DETAIL]) for row in rows if row[names.REASON] not in (None, SKIPPED)
         ],
         skipped=sum(row[names.REASON] == SKIPPED for row in rows),
+        key_halves=halves,
     )
 
 

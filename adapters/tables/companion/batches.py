@@ -99,6 +99,15 @@ class Batches:
         return remembered_truncates(record for record in of_epoch if record is not None)
 
     @property
+    def times(self) -> Mapping[int, int]:
+        """The newest time of the batch with which each object of the table's epoch came first, by its order."""
+        found: dict[int, int] = {}
+        for _, known in sorted(self.records.items(), reverse=True):
+            if known.epoch == self.epoch and known.record is not None and known.record.time is not None:
+                found |= dict.fromkeys(known.record.objects, known.record.time)
+        return found
+
+    @property
     def turned(self) -> int:
         """The newest batch of a time when the table was `ordered` (0: none).
 

@@ -1,9 +1,9 @@
-"""Changes that are newer by their time than what came before, and lower in the log, than some of their key."""
+"""Changes that are newer by their time than what came of their keys, and lie below it in the log of the source."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -21,16 +21,13 @@ from lakeward.core.events import Position
 from lakeward.core.log_steps import LEAST_GAP
 from lakeward.core.plan import MergePlan
 
-_PLACE, _TIME, _IS_DOUBTED, _NEWEST, _STANDS = (
-    f"{names.PREFIX}{name}" for name in ("place", "believed_time", "is_doubted", "newest_before", "stands")
+_PLACE, _TIME, _STANDS, _OF_BATCH = (
+    f"{names.PREFIX}{name}" for name in ("place", "believed_time", "stands", "time_of_batch")
 )
-_OF_OBJECT, _BEFORE_OBJECT = f"{names.PREFIX}highest_of_object", f"{names.PREFIX}highest_before_object"
-"""The highest place that came of the object of an event before it, and of its partition before the object."""
-
 _HIGHEST, _LATEST = f"{names.PREFIX}highest_of_key", f"{names.PREFIX}latest_of_key"
 """The highest place and the latest time that came of the key of an event before it, in the batch."""
 
-_IS_NEWER: Final = f"{_TIME} - greatest({_NEWEST}, {_LATEST}) >= {LEAST_GAP}"
+_IS_CHANGE: Final = f"{names.OPERATION} != 'read' AND {_TIME} IS NOT NULL"
 
 
 def first_overtaken(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> Mapping[int, int]:
@@ -41,70 +38,61 @@ def first_overtaken(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows
     """
     if not plan.doubted:
         return {}
-    key, truncates = [*map(quoted, plan.dimension.key)], _truncates(arrived.truncates, plan)
-    is_lower = [f"{names.SEQUENCE} < greatest({_BEFORE_OBJECT}, {_OF_OBJECT})", *(t.steps_back for t in truncates)]
-    is_change = f"{_IS_DOUBTED} AND {names.OPERATION} != 'read'"
-    newer = _came(arrived.frame, plan).where(f"{is_change} AND {_IS_NEWER} AND ({' OR '.join(is_lower)})")
-    is_below = [f"{_PLACE} < {_HIGHEST}", *(truncate.lies_above for truncate in truncates)]
+    of_batches = kept.companion.batches.times
+    of_objects = f"{names.OBJECT} IN ({', '.join(map(str, sorted(plan.doubted)))})"
+    came = _came(arrived.frame, plan).where(f"{of_objects} AND {_IS_CHANGE}")
+    is_below = [_is_below(_HIGHEST, _LATEST), *_below_truncates(plan, arrived.truncates, of_batches)]
     if (known := _known(kept, plan, rows)) is not None:
-        wanted = F.broadcast(newer.selectExpr(*key).distinct())
-        stands = known.join(wanted, list(plan.dimension.key), "left_semi").groupBy(*key)
-        newer = newer.join(stands.agg(F.expr(f"max({_PLACE}) AS {_STANDS}")), list(plan.dimension.key), "left")
-        is_below.append(f"{_PLACE} < {_STANDS}")
-    if plan.truncates.newest is not None:
-        is_below.append(f"{_PLACE} < {literal(plan, plan.truncates.newest)}")
-    found = newer.where(" OR ".join(is_below))
+        key = [*map(quoted, plan.dimension.key)]
+        wanted = F.broadcast(came.selectExpr(*key).distinct())
+        newest = known.join(wanted, list(plan.dimension.key), "left_semi").groupBy(*key)
+        stands = _with_time_of_batch(newest.agg(F.expr(f"max({_PLACE}) AS {_STANDS}")), of_batches)
+        came = came.join(stands, list(plan.dimension.key), "left")
+        is_below.append(_is_below(_STANDS, _OF_BATCH))
+    found = came.where(" OR ".join(is_below))
     first = found.groupBy(F.expr(f"{_PLACE}.o AS object")).agg(F.expr(f"min({_PLACE}.r) AS row"))
     return {row["object"]: row["row"] for row in first.collect()}
 
 
-class _Truncate(NamedTuple):
-    """What a truncate of the batch says of a change behind it, as SQL.
-
-    Whether the change steps back in their object, and whether it is newer and lies below the truncate.
-    """
-
-    steps_back: str
-    lies_above: str
+def _is_below(place: str, time: str) -> str:
+    """Whether a change lies below what is older, as SQL: below a place, and newer than a time."""
+    return f"({_PLACE} < {place} AND {_TIME} - {time} >= {LEAST_GAP})"
 
 
-def _truncates(frame: DataFrame | None, plan: MergePlan) -> Sequence[_Truncate]:
-    """Return the truncates that came with a batch."""
-    place, found = (names.SEQUENCE, names.OBJECT, names.ROW), []
-    time = f"CASE WHEN {_is_believed(plan)} THEN {names.TIME} END"
-    for sequence, order, row, at in [] if frame is None else frame.selectExpr(*place, time).collect():
-        is_in_object = f"({names.OBJECT} = {order}L AND {names.ROW} > {row}L AND {names.SEQUENCE} < {sequence})"
-        position = literal(plan, Position(plan.epoch, int(sequence), order, row))
-        is_behind = f"({names.OBJECT}, {names.ROW}) > ({order}L, {row}L)"
-        is_newer = "false" if at is None else f"{_TIME} - {at}L >= {LEAST_GAP}"
-        found.append(_Truncate(is_in_object, f"({is_behind} AND {_PLACE} < {position} AND {is_newer})"))
-    return found
+def _below_truncates(plan: MergePlan, arrived: DataFrame | None, of_batches: Mapping[int, int]) -> Iterator[str]:
+    """Yield whether a change lies below a truncate that is older: of the batch and before it, or remembered."""
+    newest = plan.truncates.newest
+    if newest is not None and (of_batch := of_batches.get(newest.object)) is not None:
+        yield _is_below(literal(plan, newest), f"{of_batch}L")
+    place = (names.SEQUENCE, names.OBJECT, names.ROW, f"{_believed(plan)} AS time")
+    for sequence, order, row, time in [] if arrived is None else arrived.selectExpr(*place).collect():
+        if time is not None:
+            position = literal(plan, Position(plan.epoch, int(sequence), order, row))
+            is_behind = f"({names.OBJECT}, {names.ROW}) > ({order}L, {row}L)"
+            yield f"({is_behind} AND {_is_below(position, f'{time}L')})"
 
 
-def _is_believed(plan: MergePlan) -> str:
-    """Whether a time is believed, as SQL."""
-    return "true" if plan.facts.believed is None else f"coalesce({names.TIME} <= {plan.facts.believed}, true)"
+def _believed(plan: MergePlan) -> str:
+    """Return the time of an event as SQL, NULL where it is not believed."""
+    believed = plan.facts.believed
+    return names.TIME if believed is None else f"CASE WHEN {names.TIME} <= {believed} THEN {names.TIME} END"
 
 
 def _came(frame: DataFrame, plan: MergePlan) -> DataFrame:
     """Return the changes and snapshot rows of a batch by key, with what came of it before each of them."""
-    types = {names.OBJECT: "bigint", _NEWEST: "bigint", _BEFORE_OBJECT: "decimal(38,0)"}
-    doubts = [(order, *doubt) for order, doubt in plan.doubted.items()]
-    doubted = inline(frame.sparkSession, types, doubts).selectExpr("*", f"true AS {_IS_DOUBTED}")
-    beside = (names.OPERATION, names.TIME)
-    came = keys_of_both(
-        frame.where(f"{IS_EVENT} AND {names.OPERATION} != 'truncate'"), plan.dimension.key, beside
-    ).join(F.broadcast(doubted), names.OBJECT, "left")
+    events = frame.where(f"{IS_EVENT} AND {names.OPERATION} != 'truncate'")
+    came = keys_of_both(events, plan.dimension.key, (names.OPERATION, names.TIME))
+    placed = came.selectExpr("*", f"{place_of(str(plan.epoch))} AS {_PLACE}", f"{_believed(plan)} AS {_TIME}")
     key = ", ".join(map(quoted, plan.dimension.key))
     before = f"OVER (PARTITION BY {key} ORDER BY {names.OBJECT}, {names.ROW} {ROWS_BEFORE})"
-    placed = came.selectExpr(
-        *("*", f"{place_of(str(plan.epoch))} AS {_PLACE}"),
-        f"CASE WHEN {_is_believed(plan)} THEN {names.TIME} END AS {_TIME}",
-    )
-    change = f"CASE WHEN {names.OPERATION} != 'read' THEN {names.SEQUENCE} END"
-    of_object = f"max({change}) OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {ROWS_BEFORE})"
-    of_key = (f"max({_PLACE}) {before} AS {_HIGHEST}", f"max({_TIME}) {before} AS {_LATEST}")
-    return placed.selectExpr("*", f"CAST({of_object} AS decimal(38,0)) AS {_OF_OBJECT}", *of_key)
+    return placed.selectExpr("*", f"max({_PLACE}) {before} AS {_HIGHEST}", f"max({_TIME}) {before} AS {_LATEST}")
+
+
+def _with_time_of_batch(stands: DataFrame, of_batches: Mapping[int, int]) -> DataFrame:
+    """Add the newest time of the batch that what stands of a key came with."""
+    order = f"{names.PREFIX}order_of_batch"
+    times = inline(stands.sparkSession, {order: "bigint", _OF_BATCH: "bigint"}, [*of_batches.items()])
+    return stands.join(F.broadcast(times), F.expr(f"{_STANDS}.o = {order}"), "left").drop(order)
 
 
 def _known(kept: Keeping, plan: MergePlan, rows: Rows) -> DataFrame | None:

@@ -60,6 +60,7 @@ def test_headers_link_a_delete_and_an_insert(engine: SparkSession | None, tmp_pa
     found = read(engine, tmp_path, [LOADED, change])
     assert found.rows == {(2,): row(2, 20, "long"), (5,): row(5, 5, "long"), (7,): row(7, 7, "long")}
     assert (found.skipped, [e.old_key for e in found.events if e.old_key]) == (2, [(1,)])
+    assert found.key_halves == 0, "they are one"
 
 
 def test_neighbours_of_one_transaction_are_linked_where_values_are_missing(
@@ -150,7 +151,7 @@ def test_a_row_that_moves_on_in_another_transaction_is_told_by_its_halves(
     ]
     found = read(engine, tmp_path, [LOADED, change], ORDERED)
     assert sorted(found.rows) == [(4,), (5,), (7,)]
-    assert not [e for e in found.events if e.old_key]
+    assert (found.key_halves, [e for e in found.events if e.old_key]) == (4, [])
 
 
 def test_a_tombstone_deletes_where_arrival_orders_the_changes(engine: SparkSession | None, tmp_path: Path) -> None:
