@@ -15,7 +15,7 @@ from lakeward.core.memory import Reason
 from lakeward.core.mending import ADVICE, FIXABLE, why_not
 from lakeward.core.ports import Entry, Standing
 from lakeward.core.preparing import as_it_stands
-from lakeward.core.replay import is_readable_again
+from lakeward.core.replay import is_as_written, is_readable_again
 from lakeward.core.steady import read_steadily
 from lakeward.entrypoints import documents
 from lakeward.entrypoints.printable import arguments
@@ -59,6 +59,8 @@ class Kept:
         if entry.is_waiting:
             return WAIT
         reason = self.why_not(entry)
+        if reason is not None and is_as_written(entry):
+            return f"let the table follow and replay the row, or give it up; it cannot be fixed: {reason}"
         if reason is not None:
             return f"it cannot be fixed: {reason}"
         is_replayable = self.rows == self.dimension and is_readable_again(self.dimension, entry)
