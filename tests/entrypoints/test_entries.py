@@ -106,7 +106,7 @@ def test_what_cannot_be_fixed_says_why() -> None:
     assert [kept.advice(one) for one in kept.entries] == advice
     with pytest.raises(MendError, match="no"):
         kept.at_the_source()
-    assert kept.advice(entry(2, Reason.SCHEMA)).startswith("let the table follow and replay the row, or give it up; it")
+    assert kept.advice(entry(2, Reason.SCHEMA)).startswith("let the table follow and replay the row, or give it up")
     assert replace(kept, rows=DIMENSION).advice(entry()) == REPLAY
     with_rules = replace(kept, rows=replace(DIMENSION, schema=Schema(DIMENSION.schema.columns[:1])))
     assert with_rules.advice(entry()) == ADVICE[Reason.CAST]
