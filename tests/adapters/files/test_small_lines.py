@@ -329,7 +329,8 @@ def test_a_log_may_begin_with_a_row_that_cannot_be_applied(tmp_path: Path, is_al
 
     def line(key: object, lsn: int) -> str:
         time = 1_767_225_600_000 + (100 - lsn // 100) * 60_000
-        source = {"schema": "shop", "table": "item", "lsn": lsn, "ts_ms": time}
+        place = {"lsn": lsn, "sequence": json.dumps([str(lsn), str(lsn)])}
+        source = {"schema": "shop", "table": "item", "ts_ms": time, **place}
         return json.dumps({"op": "u", "before": None, "after": {"id": key, "note": key}, "source": source})
 
     new = [line("bad", 10), *([] if is_alone else [line(2, 12)])]
