@@ -16,7 +16,7 @@ ARRIVAL: Final = "arrival alone"
 _NO_COLUMNS: Final = frozenset({COMMIT_TIME, LOG_PLACE, ARRIVAL})
 """What puts events in order where that is no column of the settings."""
 
-_WHOLE: Final = frozenset({"int", "bigint", "decimal"})
+_ZONELESS: Final = frozenset({"int", "bigint", "decimal", "date", "timestamp_ntz"})
 """The types of columns whose values no zone changes."""
 
 
@@ -62,7 +62,7 @@ def refuse_other_order(
         return
     raise SchemaConflict(
         f"{dimension.name}: the order of its changes cannot be made of something else",
-        found=f"the table goes by {_words(known)}; the settings say {_words(order_by)}",
+        found=f"the table goes by {_words(known, order_by)}; the settings say {_words(order_by, known)}",
         todo="Nothing of the table was applied; other tables go on. Set `order_by`, `cursor`, `places`, "
         "`sequence_column`, `timestamp_column` or `source_zone` as it was, or drop the table and what is kept "
         "beside it, and load it anew (docs/reload.md#dropping-a-table).",
@@ -76,13 +76,14 @@ def _is_same(dimension: Dimension, stored: Schema | None, known: OrderBy, now: O
     if now.column not in (known.column, renames.get(known.column), renames.get(name, name) + dot + field):
         return False
     columns = () if stored is None else stored.columns
-    has_numbers = any(c.type.name in _WHOLE for c in columns if c.name in (known.column, now.column))
-    return known.zone == now.zone or has_numbers
+    is_zoneless = any(c.type.name in _ZONELESS for c in columns if c.name in (known.column, now.column))
+    return known.zone == now.zone or is_zoneless
 
 
-def _words(order_by: str) -> str:
+def _words(order_by: str, other: str) -> str:
+    """Return what puts events in order in words, with the zone where that differs from another."""
     if not order_by:
         return "the order of files and rows alone"
     column, zone = OrderBy.of(order_by)
-    in_zone = "" if zone == "UTC" else f" in {zone}"
+    in_zone = f" in {zone}" if column == OrderBy.of(other).column else ""
     return order_by if order_by in _NO_COLUMNS else f"`{column}`{in_zone}"

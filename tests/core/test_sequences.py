@@ -177,7 +177,7 @@ def with_order(job: Job[Any], column: str | None) -> Job[Any]:
         ("at", "", "the table goes by `at`; the settings say the order of files and rows alone"),
         ("", "at", "the table goes by the order of files and rows alone; the settings say `at`"),
         ("_cdc.at", "_cdc.lsn", "the table goes by `_cdc.at`; the settings say `_cdc.lsn`"),
-        ("at", "at in Asia/Tokyo", "the table goes by `at`; the settings say `at` in Asia/Tokyo"),
+        ("at", "at in Asia/Tokyo", "the table goes by `at` in UTC; the settings say `at` in Asia/Tokyo"),
         (ARRIVAL, LOG_PLACE, f"the table goes by {ARRIVAL}; the settings say {LOG_PLACE}"),
     ],
 )
