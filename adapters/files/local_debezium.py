@@ -195,7 +195,8 @@ class LocalDebezium:
         if enters and (links_all or found.needs):
             found.left, found.operation = found.other, "update"
         found.moved = links_all and leaves
-        found.enters, found.leaves = not links_all and enters, not links_all and leaves
+        has_halves = self.decoder.has_halves
+        found.enters, found.leaves = has_halves and enters, has_halves and leaves
 
     def has_word(self, row: Object) -> bool:
         """Return whether a row has a value that was not logged."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Final
 
 from lakeward.core.errors import ConfigError, SetupError
 
-_MILLIS = 1000
+_MILLIS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)

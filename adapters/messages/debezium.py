@@ -170,26 +170,33 @@ class Debezium:
             keys=self._gone_key(),
             lacks=_NEEDS,
             is_row=is_row,
-            key=f"to_json(array({told}))",
-            enters="false" if self.links_all else self._enters(),
-            leaves="false" if self.links_all else self._leaves(),
+            key=f"to_json(array({told or NULL}))",
+            enters=self._enters() if self.has_halves else "false",
+            leaves=self._leaves() if self.has_halves else "false",
             other=_OTHER,
         )
         return linked(opened, half, _OPERATION, order, self._partition())
 
+    @property
+    def has_halves(self) -> bool:
+        """Whether the two halves of a key change count as a delete and an insert of rows with a key."""
+        return bool(self.key) and not self.links_all
+
     def _enters(self) -> str:
         """Whether a message is the insert of a key change, by its headers."""
-        is_half = f"{self._tells(_KEYS)} AND {self._tells(_OTHER)}"
-        return f"coalesce({_SAID} = 'insert' AND {OLD_KEY} IS NOT NULL AND {is_half}, false)"
+        return self._is_half("insert", OLD_KEY)
 
     def _leaves(self) -> str:
         """Whether a message is the delete of a key change, by its headers."""
-        is_half = f"{self._tells(_KEYS)} AND {self._tells(_OTHER)}"
-        return f"coalesce({_SAID} = 'delete' AND {NEW_KEY} IS NOT NULL AND {is_half}, false)"
+        return self._is_half("delete", NEW_KEY)
+
+    def _is_half(self, said: str, header: str) -> str:
+        is_told = f"{self._tells(_KEYS)} AND {self._tells(_OTHER)}"
+        return f"coalesce({_SAID} = {text(said)} AND {header} IS NOT NULL AND {is_told}, false)"
 
     def key_half(self) -> str:
         """Return whether a message that was `opened` is a `KEY_HALF`, as SQL with its name."""
-        return f"{'false' if self.links_all else f'({self._enters()} OR {self._leaves()})'} AS {KEY_HALF}"
+        return f"{f'({self._enters()} OR {self._leaves()})' if self.has_halves else 'false'} AS {KEY_HALF}"
 
     def tombstone(self) -> str:
         """Return whether a message that was `opened` is a `TOMBSTONE` of the table, as SQL with its name."""

@@ -142,6 +142,18 @@ def test_an_ordered_table_knows_of_keys_that_are_exchanged_or_moved_up(
     }.items()
 
 
+def test_rows_without_a_key_have_no_halves(engine: SparkSession | None, tmp_path: Path) -> None:
+    change = [
+        *[message(2, "d", 1, None, newkey=5), message(2, "c", 5, row(5, 50, "whole"), oldkey=1)],
+        *[message(2, "d", 5, None, newkey=7), message(2, "c", 7, row(7, 70, "whole"), oldkey=5)],
+    ]
+    (tmp_path / "0.json").write_text("\n".join([*LOADED, *change]) + "\n", "utf-8")
+    said = {"format": "debezium", "line": "record"}
+    found = fed(engine, tmp_path, "shop.item", [], COLUMNS, lateness=ORDERED, **said)
+    assert [event.operation.value for event in found.events][3:] == ["delete", "insert", "delete", "insert"]
+    assert found.key_halves == 0
+
+
 def test_a_row_that_moves_on_in_another_transaction_is_told_by_its_halves(
     engine: SparkSession | None, tmp_path: Path
 ) -> None:
