@@ -27,8 +27,8 @@ class Delivery:
     `loaded` names the epoch whose full load is complete with this delivery. `believed` is
     the latest source time that moves the mark (None: any does). `ran` is when the batch was
     begun, in microseconds since 1970: it dates in a history what the source does not. What is `by_hand` comes of
-    no object of the source: an operator said it. `own_times` is that of `BatchFacts`, `is_first` and `doubted` are
-    those of the plan.
+    no object of the source: an operator said it. `own_times` is that of `BatchFacts`, `is_first` and
+    `suspect_objects` are those of the plan.
     """
 
     number: int
@@ -41,7 +41,7 @@ class Delivery:
     by_hand: bool = False
     own_times: bool = False
     is_first: bool = False
-    doubted: frozenset[int] = frozenset()
+    suspect_objects: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Settled:
 
     `rows` maps each touched key to its new row, or None where it goes; in a history the row has
     all versions of its key. With `replaces` everything of earlier epochs goes as well, memory and,
-    but for a history, rows. `overtaken` is that of `Resolved`.
+    but for a history, rows. `log_regressions` is that of `Resolved`.
     """
 
     rows: dict[Key, Row | None]
@@ -64,7 +64,7 @@ class Settled:
     epoch: int
     loaded: int
     replaces: bool
-    overtaken: Mapping[int, int] = field(default_factory=dict)
+    log_regressions: Mapping[int, int] = field(default_factory=dict)
 
 
 def without_known_objects(memory: Memory, delivery: Delivery) -> tuple[list[ChangeEvent], list[Reject], int]:

@@ -29,7 +29,6 @@ UNORDERED: Final = frozenset({NO_SEQUENCE, LOAD_SEQUENCE, READ_SEQUENCE})
 """The sequences that do not say which of two events came first."""
 
 
-
 class Sequences(Enum):
     """What the sequences of a source are.
 

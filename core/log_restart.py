@@ -22,7 +22,9 @@ _READ: Final = (
     "is of an initial snapshot that is newer by its time than all before it, and its place in the log is lower"
 )
 _STALE: Final = f"{_LOWER}, and changes are stale"
-_OVERTAKEN: Final = f"{_LOWER}, and changes of rows lie below what came of them before"
+_REGRESSION: Final = (
+    "is the first of changes that are newer than what came of their rows before, and lower in the log"
+)
 _NO_PLACE: Final = "tells no place in the log, and what came before it does"
 _NEW_PARTITION: Final = "is the first of a partition since the log started over in others, and its place is lower"
 
@@ -179,14 +181,15 @@ def _rows_of_new_partition(
             yield first, _NEW_PARTITION
 
 
-def find_doubted(objects: Iterable[ObjectSpans], reached: LogReached) -> frozenset[int]:
+def find_suspects(objects: Iterable[ObjectSpans], reached: LogReached) -> frozenset[int]:
     """Return the orders of objects whose changes may be of a new log, though no time or place alone shows it.
 
     These have changes of a log in which transactions overlap, below what came before of the table or partition.
     """
     found: set[int] = set()
     for item in objects:
-        highest = reached.of(item.order).highest
+        is_new = reached.is_new(item.order)  # its keys may have been in other partitions
+        highest = (reached if is_new else reached.of(item.order)).highest
         for span in sorted(item.spans, key=lambda span: span.row):
             is_lower = item.steps.likely is not None or (highest is not None and span.least < highest)
             if span.log.overlap and not span.of_reads and is_lower:
@@ -200,17 +203,17 @@ def find_likely_restart(
     reached: LogReached,
     acked: Collection[LogRestart],
     *,
-    overtaken: Mapping[int, int],
+    regressions: Mapping[int, int],
     has_stale: bool,
 ) -> FoundRestart | None:
     """Return the first row at which the log may start over, or None.
 
     Of one log the changes of a row come in order, so none that is newer than what came of its row lies below that.
-    `overtaken` are the first that do, by the order of the object. Rows of snapshots that are newer than all, and
+    `regressions` are the first that do, by the order of the object. Rows of snapshots that are newer than all, and
     lower than all, may be the first that a new slot sends, if the batch `has_stale` changes.
     """
     for item in objects:
-        before, row = reached.of(item.order), overtaken.get(item.order)
+        before, row = reached.of(item.order), regressions.get(item.order)
         if row is not None and item.steps.likely is not None:
             row = min(row, item.steps.likely.row)
         for span in sorted(item.spans, key=lambda span: span.row):
@@ -219,7 +222,7 @@ def find_likely_restart(
             if row is None or span.row < row:
                 reached = reached.after(item.order, span)
         if row is not None:
-            return _found(_FirstRow(item, row, _OVERTAKEN), reached, acked)
+            return _found(_FirstRow(item, row, _REGRESSION), reached, acked)
     return None
 
 

@@ -225,11 +225,11 @@ def _span(changes: Sequence[LogChange]) -> LogSpan:
 def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReached) -> LogSteps:
     """Compare the rows of an object one by one; of snapshots only rows of an initial one may step back.
 
-    `before` is how far the table, or the object's partition, is before the object, `table` before its batch. A row
-    steps back for sure if it is newer than all before it and below the highest place before it; where transactions
-    overlap, below the lowest that the table had, unless it is a truncate: of those that a table begins with, the
-    longest may be the first that began. One that is below the highest place and is of a server not seen before the
-    object, or tells no place, does so whatever its time.
+    `before` is how far the table, or the object's partition, is before the object, `table` that before the batch. A
+    row steps back for sure if it is newer than all before it and below the highest place before it; where
+    transactions overlap, below the lowest that the table had, unless it is a truncate: of those that a table begins
+    with, the longest may be the first that began. One that is below the highest place and is of a server not seen
+    before the object, or tells no place, does so whatever its time.
     """
     reached, sure, likely = before, None, None
     for change in sorted(changes):

@@ -148,6 +148,20 @@ class Record:
         return self.least.epoch <= epoch <= self.greatest.epoch
 
 
+def times_of_objects(records: Iterable[Record]) -> Mapping[int, int]:
+    """Return by the order of each object the newest time of all batches up to that with which it came first.
+
+    Times are microseconds since 1970; an object is left out that came before any batch told a time.
+    """
+    found: dict[int, int | None] = {}
+    newest: int | None = None
+    for record in sorted(records, key=lambda record: record.batch):
+        newest = max((time for time in (newest, record.time) if time is not None), default=None)
+        for order in record.objects:
+            found.setdefault(order, newest)
+    return {order: time for order, time in found.items() if time is not None}
+
+
 @dataclass(slots=True)
 class Memory:
     """What a table remembers as of one of its batches; of `unsettled` events, without a row, `trim` is to tell."""

@@ -23,24 +23,24 @@ _ZONELESS: Final = frozenset({"int", "bigint", "decimal", "date", "timestamp_ntz
 class OrderBy(NamedTuple):
     """A column whose values put events in order, and the zone of times in it that are written without one.
 
-    A source tells it as a text, which a table keeps.
+    A source tells it as a text, which a table keeps. No zone is known of one that was written down without it.
     """
 
     column: str
-    zone: str = "UTC"
+    zone: str | None = None
 
     @classmethod
     def of(cls, text: str) -> Self:
         """Read it from its text.
 
-        >>> OrderBy.of("at in Europe/Berlin"), OrderBy.of("paid in cash at")
-        (OrderBy(column='at', zone='Europe/Berlin'), OrderBy(column='paid in cash at', zone='UTC'))
+        >>> OrderBy.of(str(OrderBy("at", "Europe/Berlin"))), OrderBy.of("at")
+        (OrderBy(column='at', zone='Europe/Berlin'), OrderBy(column='at', zone=None))
         """
-        column, _, zone = text.rpartition(" in ")
-        return cls(column, zone) if column and " " not in zone else cls(text)
+        column, _, zone = text.partition("\n")
+        return cls(column, zone or None)
 
     def __str__(self) -> str:
-        return self.column if self.zone == "UTC" else f"{self.column} in {self.zone}"
+        return self.column if self.zone is None else f"{self.column}\n{self.zone}"
 
 
 def refuse_other_order(
@@ -77,7 +77,7 @@ def _is_same(dimension: Dimension, stored: Schema | None, known: OrderBy, now: O
         return False
     columns = () if stored is None else stored.columns
     is_zoneless = any(c.type.name in _ZONELESS for c in columns if c.name in (known.column, now.column))
-    return known.zone == now.zone or is_zoneless
+    return known.zone in (now.zone, None) or now.zone is None or is_zoneless
 
 
 def _words(order_by: str, other: str) -> str:
@@ -85,5 +85,5 @@ def _words(order_by: str, other: str) -> str:
     if not order_by:
         return "the order of files and rows alone"
     column, zone = OrderBy.of(order_by)
-    in_zone = f" in {zone}" if column == OrderBy.of(other).column else ""
+    in_zone = f" in {zone}" if zone is not None and column == OrderBy.of(other).column else ""
     return order_by if order_by in _NO_COLUMNS else f"`{column}`{in_zone}"

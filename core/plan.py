@@ -54,8 +54,8 @@ class MergePlan:
     columns are made again of the rows that the fold leaves. `numbered` is the highest surrogate
     number that was given before, 0 if none was. With `splices` it is a snapshot that comes behind
     newer ones, and counts for so long; one that `is_first` takes the place of the only one there was, itself, and
-    its rows count from where those of a first load do. Of objects that are `doubted`, by their order, it is to be
-    told which change is newer than what came of its row, and lower.
+    its rows count from where those of a first load do. Of the `suspect_objects`, by their order, it is to be told
+    which change is newer than what came of its row, and lower in the log.
     """
 
     dimension: Dimension
@@ -80,7 +80,7 @@ class MergePlan:
     numbered: int = 0
     splices: Span | None = None
     is_first: bool = False
-    doubted: frozenset[int] = frozenset()
+    suspect_objects: frozenset[int] = frozenset()
 
     @property
     def whole(self) -> Dimension:

@@ -15,7 +15,7 @@ from lakeward.core.evolution import with_new_names
 from lakeward.core.history.kept import options_of
 from lakeward.core.job import Idle, Job, Look, OthersAlone, Prepared, Settlement, Watch, unwatched
 from lakeward.core.ledger import Taken, digest_of
-from lakeward.core.log_restart import LOG_ALARM, LogRestart, find_doubted
+from lakeward.core.log_restart import LOG_ALARM, LogRestart, find_suspects
 from lakeward.core.log_steps import LogName, LogReached
 from lakeward.core.looking import look, recall
 from lakeward.core.memory import Memory, next_mark
@@ -30,7 +30,7 @@ from lakeward.core.refusals import (
     refuse_half_load,
     refuse_log_restart,
     refuse_other_options,
-    refuse_overtaken,
+    refuse_regressions,
     refuse_small_load,
 )
 from lakeward.core.refused_files import REFUSED_ALARM, refuse_refused_files
@@ -192,7 +192,7 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
             _check_sum(planned, resolved)
             refuse_flood(planned.dimension, resolved.rejects, resolved.counts.read)
             if not planned.releases:
-                refuse_overtaken(planned, resolved, found.taken.reached, found.taken.restarts)
+                refuse_regressions(planned, resolved, found.taken.reached, found.taken.restarts)
                 refuse_covered_rows(planned, resolved.counts)
     except BaseException:
         if resolved is not None:
@@ -267,8 +267,9 @@ def _decided(job: Job[F], found: Found[F]) -> MergePlan:
         is_first=found.taken.is_first,
     )
     in_log = [item.in_log for item in planned.facts.objects]
-    doubted = frozenset[int]() if releases else find_doubted(in_log, found.taken.reached)
-    planned = replace(planned, doubted=doubted)
+    is_asked = not (releases or planned.appends)  # without a key nothing is put in order
+    suspects = find_suspects(in_log, found.taken.reached) if is_asked else frozenset[int]()
+    planned = replace(planned, suspect_objects=suspects)
     awaited = planned.epoch + (planned.splices is not None)  # what an operator says is of the next epoch
     acked = recalled.acked(awaited)
     refuse_refused_files(planned, progress, acked.get(REFUSED_ALARM, frozenset()))

@@ -250,12 +250,12 @@ def refuse_log_restart(
         raise _log_restart(dimension, found)
 
 
-def refuse_overtaken(
+def refuse_regressions(
     planned: MergePlan, resolved: Resolved, reached: LogReached, acked: Sequence[LogRestart]
 ) -> None:
     """Raise AlarmRaised where a batch lies below what stands because its log has started over, not for its age."""
     objects, has_stale = [item.in_log for item in planned.facts.objects], resolved.counts.stale > 0
-    found = find_likely_restart(objects, reached, acked, overtaken=resolved.overtaken, has_stale=has_stale)
+    found = find_likely_restart(objects, reached, acked, regressions=resolved.log_regressions, has_stale=has_stale)
     if found is not None:
         raise _log_restart(planned.dimension, [found])
 

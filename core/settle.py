@@ -18,7 +18,7 @@ from lakeward.core.settling.dating import dated_delivery
 from lakeward.core.settling.folding import Outcome, fold
 from lakeward.core.settling.holding import hold, refused
 from lakeward.core.settling.judging import counts_of, incomplete_rows, judge
-from lakeward.core.settling.overtaken import first_overtaken
+from lakeward.core.settling.log_regressions import find_regressions
 from lakeward.core.settling.passing import Passing, let_through
 from lakeward.core.settling.remembering import bases_to_remember, changes_to_remember
 from lakeward.core.settling.sorting import Arrived, sort_out
@@ -45,7 +45,7 @@ def settle(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
         epoch=before.epoch,
         loaded=max(memory.loaded, delivery.loaded or 0),
         replaces=before.replaces,
-        overtaken=first_overtaken(before, arrived, dated),
+        log_regressions=find_regressions(before, dated),
     )
 
 

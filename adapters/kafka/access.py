@@ -52,6 +52,8 @@ class SecurityOptions(BaseModel):
             raise ValueError("`sasl_mechanism`, `region`, `username` and `password` are for a protocol with SASL")
         if (self.sasl_mechanism == _IAM) != (self.region is not None) or (self.region and told != (None, None)):
             raise ValueError(f"`{_IAM}` takes `region`, and neither `username` nor `password`")
+        if self.region is not None and self.protocol != "SASL_SSL":
+            raise ValueError(f"`{_IAM}` takes the protocol SASL_SSL: a token must not be seen by others")
         if has_sasl and self.region is None and None in (self.sasl_mechanism, *told):
             raise ValueError("a protocol with SASL takes `sasl_mechanism`, `username` and `password`")
         if not self.protocol.endswith("SSL") and (self.ca_file, self.certificate, self.key) != (None, None, None):

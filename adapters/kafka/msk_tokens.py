@@ -32,19 +32,26 @@ class MskTokens:
                 todo="Install it: pip install 'lakeward[kafka,msk]'.",
             )
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # noqa: PLC0415  # for who asks for it
-        from botocore.exceptions import BotoCoreError  # noqa: PLC0415
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+        from botocore.session import Session  # noqa: PLC0415
 
         try:
+            if Session().get_credentials() is None:
+                raise _no_credentials("none are found")
             token, expires = MSKAuthTokenProvider.generate_auth_token(self.region)
-        except (AttributeError, ValueError, BotoCoreError) as error:  # it has nothing to sign with
-            raise ConfigError(
-                "AWS gives no credentials to sign a token for the broker with",
-                found=str(error),
-                todo="`sasl_mechanism` under [source.security] is `AWS_MSK_IAM`: let the AWS command line find "
-                "credentials here (`aws sts get-caller-identity`).",
-            ) from None
+        except (ValueError, BotoCoreError, ClientError) as error:
+            raise _no_credentials(str(error)) from None
         return token, expires / _MILLIS
 
     def __call__(self, _: str) -> tuple[str, float]:
         """Answer a client that needs a token."""
         return self.token()
+
+
+def _no_credentials(found: str) -> ConfigError:
+    return ConfigError(
+        "AWS gives no credentials to sign a token for the broker with",
+        found=found,
+        todo="`sasl_mechanism` under [source.security] is `AWS_MSK_IAM`: let the AWS command line find credentials "
+        "here (`aws sts get-caller-identity`).",
+    )

@@ -102,7 +102,7 @@ class MemoryTable:
             by_hand=not plan.facts.objects,
             own_times=plan.facts.own_times,
             is_first=plan.is_first,
-            doubted=plan.doubted,
+            suspect_objects=plan.suspect_objects,
         )
         dimension = replace(self.dimension, schema=plan.folded, ties=plan.dimension.ties)
         if plan.splices is not None:
@@ -127,7 +127,7 @@ class MemoryTable:
             numbered=sum(number > plan.numbered for number in numbers.values()),
             held=len(held),
             rejects=Counter(reject.reason for reject in settled.rejects if reject.position in told),
-            overtaken=settled.overtaken,
+            log_regressions=settled.log_regressions,
             detail=settled,
         )
 

@@ -71,7 +71,7 @@ def _log_span(log: LogName, of_reads: bool, has_places: bool, is_initial: bool, 
 def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
     """Compare the changes of each object row by row in the source's log, from where the table has `reached`.
 
-    It is `core.log_restart.find_steps` as SQL. Objects in which nothing can step back are not looked at.
+    It is `core.log_steps.find_steps` as SQL. Objects in which nothing can step back are not looked at.
     """
     before = before_steps(found, reached)
     if not before:

@@ -17,6 +17,7 @@ from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.plans import as_leaf
+from lakeward.adapters.spark.resolve import without_copies
 from lakeward.adapters.spark.spreading import ROWS_A_PART
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
@@ -27,7 +28,7 @@ from lakeward.adapters.tables.resolving.images import by_images, meets_images
 from lakeward.adapters.tables.resolving.instants import with_instants
 from lakeward.adapters.tables.resolving.judging import by_judging
 from lakeward.adapters.tables.resolving.loading import by_loading, meets_nothing
-from lakeward.adapters.tables.resolving.overtaken import first_overtaken
+from lakeward.adapters.tables.resolving.log_regressions import find_regressions
 from lakeward.adapters.tables.resolving.sorting import sort_out
 from lakeward.adapters.tables.resolving.splicing import by_splicing
 from lakeward.adapters.tables.resolving.verdicts import has_few_rows
@@ -96,10 +97,10 @@ def merge(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None
         return loaded
     if has_few_rows(plan):
         frame = as_leaf(frame.coalesce(1 + plan.facts.read // ROWS_A_PART))
+    regressions = find_regressions(kept, plan, without_copies(frame, plan)[0], rows) if plan.suspect_objects else {}
     plan, arrived = sort_out(kept, plan, frame, rows)
-    overtaken = first_overtaken(kept, plan, arrived, rows)
     work_out = by_folding if plan.folds else by_judging
-    return replace(work_out(kept, plan, arrived, rows), overtaken=overtaken)
+    return replace(work_out(kept, plan, arrived, rows), log_regressions=regressions)
 
 
 def reload(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:

@@ -49,10 +49,10 @@ class Resolved:
     are versions, `current` says how many more of them are current afterwards than before, and `numbered`
     how many get a surrogate number that is new; where deletes are soft, so many more rows are `current`. `held` are
     the keys that wait afterwards; `rejects` the rows of the batch that go into quarantine, by reason, those that
-    only the table refuses included. `overtaken` are, by the order of each object that the plan doubts, the rows of
-    the first changes that lie below what came of their keys though they are newer. A joined history may have `left`
-    keys as they stand, and a joined table rows of its sources that are `unshown`. `detail` belongs to the adapter;
-    `way` says in words how it worked this out, and why so.
+    only the table refuses included. `log_regressions` are, by the order of each suspect object of the plan, the
+    rows of the first changes that lie below what came of their keys though they are newer. A joined history may
+    have `left` keys as they stand, and a joined table rows of its sources that are `unshown`. `detail` belongs to
+    the adapter; `way` says in words how it worked this out, and why so.
     """
 
     counts: Counts
@@ -62,7 +62,7 @@ class Resolved:
     numbered: int = 0
     held: int = 0
     rejects: Mapping[Reason, int] = field(default_factory=dict)
-    overtaken: Mapping[int, int] = field(default_factory=dict)
+    log_regressions: Mapping[int, int] = field(default_factory=dict)
     left: Left | None = None
     unshown: Unshown = field(default_factory=Unshown)
     detail: Any = None

@@ -18,9 +18,9 @@ from lakeward.plugins.testing import (
     going_back,
     images,
     lacking,
+    log_regressions,
     machine,
     numbers,
-    overtaken,
     races,
     small,
     soft_deletes,
@@ -356,5 +356,5 @@ def a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch(trial: T
 
 _LAST: Final = (lacking.LAW, *soft_deletes.LAWS, *versions.LAWS, numbers.LAW, going_back.LAW, *images.LAWS)
 
-LAWS: Final = (*small.LAWS, overtaken.LAW, *races.LAWS, *cases.LAWS, machine.LAW, *_DRAWN, *_LAST)
+LAWS: Final = (*small.LAWS, log_regressions.LAW, *races.LAWS, *cases.LAWS, machine.LAW, *_DRAWN, *_LAST)
 """All laws of a table: small ones first, so that a new table fails in small and at once."""

@@ -248,7 +248,7 @@ def test_a_restart_is_found_whatever_becomes_of_a_change_that_is_lower(
     feed = Feed(lateness, history)
     feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10), (U, 1, "b", 900_100, 11), log=OVERLAPPING)
     raised = feed.stops((C, 4, "new", 899_400, 3590), (operation, 1, "c", 899_500, 3600), log=OVERLAPPING)
-    assert "below what came of them before" in raised.found
+    assert "lower in the log" in raised.found
     feed.ack()
     apply_changes(feed.job)
     assert feed.rows == {9: "first", 4: "new"} | ({1: "c"} if operation is U else {})
@@ -286,6 +286,37 @@ def test_a_restart_is_found_where_the_table_has_newer_changes_of_the_new_log(
     feed.ack()
     apply_changes(feed.job)
     assert feed.rows == {9: "first", 1: "b", 2: "new", 3: "c"}
+
+
+def test_a_restart_is_found_where_its_changes_would_come_too_late() -> None:
+    """The mark has passed their places; else they would go into quarantine one by one."""
+    feed = Feed(Within(3600 * SECOND))
+    feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 500, 10), log=OVERLAPPING)
+    feed.apply((C, 2, "b", 900_000, 3 * 3600), log=OVERLAPPING)
+    feed.stops((U, 1, "new", 400, 4 * 3600), log=OVERLAPPING)
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {9: "first", 1: "new", 2: "b"}
+
+
+def test_a_restart_is_found_in_a_partition_that_is_new() -> None:
+    feed = Feed()
+    feed.deliver((C, 9, "x", 100, 0), (C, 5, "old", 150, 1), (C, 3, "y", 200, 2), log=OVERLAPPING, partition=0)
+    apply_changes(feed.job)
+    feed.deliver((U, 5, "new", 120, 3600), log=OVERLAPPING, partition=1)
+    assert feed.decide() == 1
+    assert feed.rows == {9: "x", 5: "new", 3: "y"}
+
+
+def test_a_change_that_waited_for_a_lock_makes_no_restart_of_what_is_delivered_again() -> None:
+    """Its time is that at which its statement began: it is older than the change before it, and lies higher."""
+    feed = Feed()
+    before, waited = (U, 1, "before", 100, 10), (U, 1, "waited", 200, 5)
+    feed.apply((C, 9, "first", 50, 0), before, log=OVERLAPPING)
+    feed.apply(waited, log=OVERLAPPING)
+    feed.apply(before, log=OVERLAPPING)
+    feed.apply(waited, before, log=OVERLAPPING)
+    assert feed.rows == {9: "first", 1: "waited"}
 
 
 @pytest.mark.parametrize("partition", [None, 0])

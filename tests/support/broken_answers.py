@@ -131,12 +131,12 @@ class SaysThatItCommitted(Whole):
             return Commit(str(plan.batch), resolved.written, resolved.removed)
 
 
-class TellsNothingOvertaken(Whole):
+class TellsNoRegressions(Whole):
     """Works a batch out, and tells of no change that it lies below its row."""
 
     def resolve(self, plan: MergePlan, frame: Any) -> Resolved:
         """Leave it out."""
-        return replace(Whole.resolve(self, plan, frame), overtaken={})
+        return replace(Whole.resolve(self, plan, frame), log_regressions={})
 
 
 class AppliesABatchOnWhateverStands(Whole):

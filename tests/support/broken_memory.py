@@ -622,11 +622,11 @@ class ForgetsWhichObjectsItCommitted(MemoryTable):
         return MemoryTable.commit(self, plan, resolved, replace(progress, digest=None))
 
 
-class TellsNothingOvertaken(MemoryTable):
+class TellsNoRegressions(MemoryTable):
     """Works a batch out, and tells of no change that it lies below its row."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
-        return replace(MemoryTable.resolve(self, plan, frame), overtaken={})
+        return replace(MemoryTable.resolve(self, plan, frame), log_regressions={})
 
 
 class SaysThatItCommitted(Contested):
@@ -863,7 +863,7 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "tables_of_one_lake_are_apart": (TellsWhatAnotherTableHolds,),
     "a_commit_of_another_writer_hides_no_progress": (ForgetsItsProgressBehindAnothersCommit,),
     "maintenance_changes_no_row_and_hides_no_progress": (ForgetsItsProgressInMaintenance, MaintainsInADryRun),
-    "what_is_newer_and_lies_below_its_row_is_told": (TellsNothingOvertaken,),
+    "what_is_newer_and_lies_below_its_row_is_told": (TellsNoRegressions,),
     "of_two_processes_that_worked_out_one_batch_one_commits": (CommitsWhateverStands, SaysThatItCommitted),
     "what_another_process_applied_meanwhile_is_not_applied_again": (CommitsWhateverStands,),
     "no_object_is_forgotten_where_two_processes_write_at_once": (ForgetsWhichObjectsItCommitted,),

@@ -19,6 +19,7 @@ from lakeward.core.errors import TableError
 from lakeward.core.events import Position
 from lakeward.core.evolution import Recorded
 from lakeward.core.ledger import ObjectRecord, SourceObject
+from lakeward.core.memory import Record, times_of_objects
 from lakeward.core.ports import Word
 from lakeward.core.progress import Progress
 from lakeward.core.truncates import remembered_truncates
@@ -95,17 +96,16 @@ class Batches:
     @property
     def truncates(self) -> frozenset[Position]:
         """The truncates of the table's epoch."""
-        of_epoch = [found.record for found in self.records.values() if found.epoch == self.epoch]
-        return remembered_truncates(record for record in of_epoch if record is not None)
+        return remembered_truncates(self._of_epoch())
+
+    def _of_epoch(self) -> list[Record]:
+        of_epoch = (found.record for found in self.records.values() if found.epoch == self.epoch)
+        return [record for record in of_epoch if record is not None]
 
     @property
     def times(self) -> Mapping[int, int]:
-        """The newest time of the batch with which each object of the table's epoch came first, by its order."""
-        found: dict[int, int] = {}
-        for _, known in sorted(self.records.items(), reverse=True):
-            if known.epoch == self.epoch and known.record is not None and known.record.time is not None:
-                found |= dict.fromkeys(known.record.objects, known.record.time)
-        return found
+        """Those of `times_of_objects`, for the table's epoch."""
+        return times_of_objects(self._of_epoch())
 
     @property
     def turned(self) -> int:

@@ -128,5 +128,5 @@ def _delivery(plan: MergePlan, batch: SmallBatch) -> Delivery:
         by_hand=not plan.facts.objects,
         own_times=plan.facts.own_times,
         is_first=plan.is_first,
-        doubted=plan.doubted,
+        suspect_objects=plan.suspect_objects,
     )

@@ -60,7 +60,7 @@ def _resolved(found: SettledBatch) -> Resolved:
         numbered=changed.numbered,
         held=len(held_keys(found)),
         rejects={} if plan.releases else Counter(reject.reason for reject in rejects),
-        overtaken=settled.overtaken,
+        log_regressions=settled.log_regressions,
         detail=outcome,
         way=CORE,
     )

@@ -19,7 +19,7 @@ from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.loads import Load
-from lakeward.core.order_by import ARRIVAL, LOG_PLACE
+from lakeward.core.order_by import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.schema import Column, Schema, Type
 
 ORDERS = TableName("shop", "orders")
@@ -213,8 +213,8 @@ def test_a_file_that_spark_cannot_read_stops_its_table_before_anything_is_read(
 @pytest.mark.parametrize(
     ("said", "snapshots", "order_by"),
     [
-        ({"order_by": "at"}, None, "at"),
-        ({"order_by": "at", "source_zone": "Asia/Tokyo"}, None, "at in Asia/Tokyo"),
+        ({"order_by": "at"}, None, str(OrderBy("at", "UTC"))),
+        ({"order_by": "at", "source_zone": "Asia/Tokyo"}, None, str(OrderBy("at", "Asia/Tokyo"))),
         ({}, None, ""),
         ({"order_by": "at"}, Snapshots(), None),
         ({"format": "debezium"}, None, LOG_PLACE),

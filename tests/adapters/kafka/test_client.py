@@ -9,7 +9,7 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from brokers import PASSWORD, RunningBroker
@@ -21,8 +21,11 @@ from lakeward.adapters.kafka.options import KafkaOptions
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.secrets import Secret, SecretName
 
+if TYPE_CHECKING:
+    from lakeward.adapters.kafka.client import KafkaBroker
 
-def client(servers: str, secret: str = PASSWORD, **options: Any) -> Broker:
+
+def client(servers: str, secret: str = PASSWORD, **options: Any) -> KafkaBroker:
     from lakeward.adapters.kafka.client import KafkaBroker  # noqa: PLC0415  # line 3.5 has no client
 
     def read(name: SecretName) -> Secret:
@@ -162,11 +165,15 @@ def unsigned() -> tuple[str, int]:
     return f"{head}.{claims}.", int((now + 600) * 1000)
 
 
-IAM: Mapping[str, Any] = {
-    "protocol": "SASL_PLAINTEXT",
-    "sasl_mechanism": "AWS_MSK_IAM",
-    "region": "eu-central-1",
-}
+IAM: Mapping[str, Any] = {"protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM", "region": "eu-central-1"}
+
+
+def by_iam(servers: str, **options: Any) -> Broker:
+    """Return a client that signs in by tokens, at a listener without TLS: settings name none."""
+    found = client(servers, security=IAM, **options)
+    security = found.options.security.model_copy(update={"protocol": "SASL_PLAINTEXT"})
+    found.options = found.options.model_copy(update={"security": security})
+    return found
 
 
 def test_a_broker_is_read_with_tokens_that_iam_signs(
@@ -182,12 +189,12 @@ def test_a_broker_is_read_with_tokens_that_iam_signs(
     signed = urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
     assert signed.startswith("https://kafka.eu-central-1.amazonaws.com/?Action=kafka-cluster%3AConnect")
     assert 0 < until - time.time() <= 900
-    refused = client(kafka_broker.guarded, security=IAM, timeout=3)
+    refused = by_iam(kafka_broker.guarded, timeout=3)
     with pytest.raises(ConfigError, match="refuses access") as raised:
         refused.find("iam")
     assert "word of aws" not in str(raised.value)
     monkeypatch.setattr(provider, "generate_auth_token", lambda region: {"eu-central-1": unsigned()}[region])
-    assert values(client(kafka_broker.guarded, security=IAM), "iam") == [(0, b"x")]
+    assert values(by_iam(kafka_broker.guarded), "iam") == [(0, b"x")]
 
 
 def test_without_credentials_no_token_is_signed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -458,6 +458,10 @@ def test_a_group_that_cannot_be_told_changes_nothing(tmp_path: Path, monkeypatch
         ({"security": {"sasl_mechanism": "AWS_MSK_IAM", "region": "x"}}, "are for a protocol with SASL"),
         ({"security": {"protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM"}}, "takes `region`"),
         ({"security": {"protocol": "SASL_SSL", "region": "x", "sasl_mechanism": "PLAIN"}}, "takes `region`"),
+        (
+            {"security": {"protocol": "SASL_PLAINTEXT", "region": "x", "sasl_mechanism": "AWS_MSK_IAM"}},
+            "takes the protocol SASL_SSL",
+        ),
         ({"security": {"password": "secret!"}}, "a secret does not stand here"),
         ({"security": {"ca_file": "ca.pem"}}, "are for a protocol with SSL"),
     ],

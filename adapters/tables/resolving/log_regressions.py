@@ -9,13 +9,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import IS_EVENT, ROWS_BEFORE
+from lakeward.adapters.spark.events import IS_EVENT, IS_TRUNCATE, ROWS_BEFORE
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import keys_of_both
 from lakeward.adapters.spark.truncates import literal, place_of
 from lakeward.adapters.tables.keeping import Keeping
-from lakeward.adapters.tables.resolving.sorting import Arrived
 from lakeward.adapters.tables.rows import Rows
 from lakeward.core.events import Position
 from lakeward.core.log_steps import LEAST_GAP
@@ -30,23 +29,24 @@ _HIGHEST, _LATEST = f"{names.PREFIX}highest_of_key", f"{names.PREFIX}latest_of_k
 _IS_CHANGE: Final = f"{names.OPERATION} != 'read' AND {_TIME} IS NOT NULL"
 
 
-def first_overtaken(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> Mapping[int, int]:
-    """Return the row of the first such change of each object that the plan doubts.
+def find_regressions(kept: Keeping, plan: MergePlan, frame: DataFrame, rows: Rows) -> Mapping[int, int]:
+    """Return the row of the first such change of each suspect object of a batch, of what came for the first time.
 
-    It is `lakeward.core.settling.overtaken.first_overtaken` as SQL. Few batches have such objects, so what stands
-    of their keys is looked up once more.
+    It is `lakeward.core.settling.log_regressions.find_regressions` as SQL. What stands of the keys is looked up
+    once more: of most sources few batches have such objects.
     """
-    if not plan.doubted:
+    if not plan.suspect_objects:
         return {}
-    of_batches = kept.companion.batches.times
-    of_objects = f"{names.OBJECT} IN ({', '.join(map(str, sorted(plan.doubted)))})"
-    came = _came(arrived.frame, plan).where(f"{of_objects} AND {_IS_CHANGE}")
-    is_below = [_is_below(_HIGHEST, _LATEST), *_below_truncates(plan, arrived.truncates, of_batches)]
-    if (known := _known(kept, plan, rows)) is not None:
+    of_objects = kept.companion.batches.times
+    newest = max(of_objects.values(), default=None)
+    is_suspect = f"{names.OBJECT} IN ({', '.join(map(str, sorted(plan.suspect_objects)))})"
+    came = _came(frame, plan).where(f"{is_suspect} AND {_IS_CHANGE}")
+    is_below = [_is_below(_HIGHEST, _latest(_LATEST, newest)), *_below_truncates(plan, frame, of_objects)]
+    if (known := _known(kept, plan, frame, rows)) is not None:
         key = [*map(quoted, plan.dimension.key)]
         wanted = F.broadcast(came.selectExpr(*key).distinct())
-        newest = known.join(wanted, list(plan.dimension.key), "left_semi").groupBy(*key)
-        stands = _with_time_of_batch(newest.agg(F.expr(f"max({_PLACE}) AS {_STANDS}")), of_batches)
+        places = known.join(wanted, list(plan.dimension.key), "left_semi").groupBy(*key)
+        stands = _with_time_of_batch(places.agg(F.expr(f"max({_PLACE}) AS {_STANDS}")), of_objects)
         came = came.join(stands, list(plan.dimension.key), "left")
         is_below.append(_is_below(_STANDS, _OF_BATCH))
     found = came.where(" OR ".join(is_below))
@@ -59,17 +59,23 @@ def _is_below(place: str, time: str) -> str:
     return f"({_PLACE} < {place} AND {_TIME} - {time} >= {LEAST_GAP})"
 
 
-def _below_truncates(plan: MergePlan, arrived: DataFrame | None, of_batches: Mapping[int, int]) -> Iterator[str]:
+def _latest(time: str, newest: int | None) -> str:
+    """Return the later of a time in the batch and the newest before it, as SQL; NULL where the batch tells none."""
+    return time if newest is None else f"({time} + greatest({newest}L - {time}, 0L))"
+
+
+def _below_truncates(plan: MergePlan, frame: DataFrame, of_objects: Mapping[int, int]) -> Iterator[str]:
     """Yield whether a change lies below a truncate that is older: of the batch and before it, or remembered."""
-    newest = plan.truncates.newest
-    if newest is not None and (of_batch := of_batches.get(newest.object)) is not None:
-        yield _is_below(literal(plan, newest), f"{of_batch}L")
+    known, newest = plan.truncates.newest, max(of_objects.values(), default=None)
+    if known is not None and known.object in of_objects:
+        yield _is_below(literal(plan, known), f"{of_objects[known.object]}L")
     place = (names.SEQUENCE, names.OBJECT, names.ROW, f"{_believed(plan)} AS time")
-    for sequence, order, row, time in [] if arrived is None else arrived.selectExpr(*place).collect():
+    arrived = frame.where(f"{IS_EVENT} AND {IS_TRUNCATE}").selectExpr(*place) if plan.facts.truncates else None
+    for sequence, order, row, time in [] if arrived is None else arrived.collect():
         if time is not None:
             position = literal(plan, Position(plan.epoch, int(sequence), order, row))
             is_behind = f"({names.OBJECT}, {names.ROW}) > ({order}L, {row}L)"
-            yield f"({is_behind} AND {_is_below(position, f'{time}L')})"
+            yield f"({is_behind} AND {_is_below(position, _latest(f'{time}L', newest))})"
 
 
 def _believed(plan: MergePlan) -> str:
@@ -88,18 +94,19 @@ def _came(frame: DataFrame, plan: MergePlan) -> DataFrame:
     return placed.selectExpr("*", f"max({_PLACE}) {before} AS {_HIGHEST}", f"max({_TIME}) {before} AS {_LATEST}")
 
 
-def _with_time_of_batch(stands: DataFrame, of_batches: Mapping[int, int]) -> DataFrame:
+def _with_time_of_batch(stands: DataFrame, of_objects: Mapping[int, int]) -> DataFrame:
     """Add the newest time of the batch that what stands of a key came with."""
     order = f"{names.PREFIX}order_of_batch"
-    times = inline(stands.sparkSession, {order: "bigint", _OF_BATCH: "bigint"}, [*of_batches.items()])
+    times = inline(stands.sparkSession, {order: "bigint", _OF_BATCH: "bigint"}, [*of_objects.items()])
     return stands.join(F.broadcast(times), F.expr(f"{_STANDS}.o = {order}"), "left").drop(order)
 
 
-def _known(kept: Keeping, plan: MergePlan, rows: Rows) -> DataFrame | None:
+def _known(kept: Keeping, plan: MergePlan, frame: DataFrame, rows: Rows) -> DataFrame | None:
     """Return the places of rows and of events that are remembered, by key, or None where there are none."""
     if not rows.are_there:
         return None
-    known = _with_place(rows.all().where(f"{names.EPOCH} = {plan.epoch}"), plan, names.EPOCH)
+    key_range = () if names.OLD in frame.columns else plan.facts.key_range  # that of the keys that rows have now
+    known = _with_place(rows.all(key_range).where(f"{names.EPOCH} = {plan.epoch}"), plan, names.EPOCH)
     remembered = None if plan.replaces else kept.companion.events(plan.batch - 1)
     if remembered is None:
         return known

@@ -49,9 +49,9 @@ def what_is_newer_and_lies_below_its_row_is_told(trial: Trial) -> None:
         _change(update, 2, Position(1, 103, 2, 3), 21),
         _change(update, 2, Position(1, 100, 2, 4), 22),
         _change(insert, 3, Position(1, 104, 3, 1), 23),
-        _change(update, 1, Position(1, 300, 4, 1), 24),
-        _change(update, 1, Position(1, 200, 4, 2), 25),
-        _change(update, 1, Position(1, 90, 5, 1), 26),  # of an object that nobody doubts
+        _change(update, 1, Position(1, 300, 4, 1), 1100),
+        _change(update, 1, Position(1, 200, 4, 2), 1102),
+        _change(update, 1, Position(1, 90, 5, 1), 1104),  # of an object that is no suspect
     ]
     dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), tolerance=TOLERANT, **trial.case)
     later = [_change(insert, 9, Position(1, 110, 6, 1), 1000)]  # newer than all, and of another key
@@ -62,9 +62,9 @@ def what_is_newer_and_lies_below_its_row_is_told(trial: Trial) -> None:
     job = player.job()
     prepared = prepare(job)
     assert isinstance(prepared, Prepared)
-    doubted = replace(prepared.plan, doubted=frozenset({2, 3, 4}))
-    resolved = job.opened.table.resolve(doubted, prepared.batch.frame)
-    told = dict(resolved.overtaken)
+    suspicious = replace(prepared.plan, suspect_objects=frozenset({2, 3, 4}))
+    resolved = job.opened.table.resolve(suspicious, prepared.batch.frame)
+    told = dict(resolved.log_regressions)
     resolved.close()
     prepared.close()
     assert told == {2: 3, 3: 1, 4: 2}, f"the first rows that are newer and lower are not those: {told}"
