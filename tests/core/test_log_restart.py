@@ -258,7 +258,11 @@ def test_a_part_of_a_row_that_is_lower_and_newer_is_a_restart() -> None:
     """It fills a cell that a newer change did not send, so it is applied, and not stale."""
     feed = Feed()
     feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10), (U, 1, UNSET, 900_100, 11), log=OVERLAPPING)
-    feed.stops((U, 1, "c", 899_500, 3600), log=OVERLAPPING)
+    raised = feed.stops((U, 1, "c", 899_500, 3600), log=OVERLAPPING)
+    assert "row 1 of 00000002" in raised.found
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {9: "first", 1: "c"}
 
 
 @pytest.mark.parametrize("apart", [True, False])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded, Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Mark, Operation, Position
-from lakeward.core.memory import Change, Hold, Memory, Reason, Record, next_mark, trim
+from lakeward.core.memory import Change, Hold, Memory, Reason, Record, next_mark, times_of_objects, trim
 from lakeward.core.schema import Column, Schema, Type
 
 ITEMS = Dimension(
@@ -104,3 +104,12 @@ def test_without_a_bound_on_lateness_there_is_no_mark() -> None:
     recorded = memory(record(1, 10, 19, time=100), record(2, 20, 29, time=200))
     assert next_mark(recorded, Unbounded()) is None
     assert next_mark(recorded, ORDERED) is None
+
+
+def test_an_object_has_the_newest_time_of_the_batches_up_to_its_first() -> None:
+    """One that came before any batch told a time has none; what comes again keeps the first, and times may go back."""
+    place = Position(1, 1, 1, 1)
+    told = [({1}, None), ({1, 2}, 10), ({2, 3}, 5), ({4, 3}, 20)]
+    records = [Record(n, frozenset(objects), place, place, time) for n, (objects, time) in enumerate(told, 1)]
+    for known in (records, records[::-1]):
+        assert times_of_objects(known) == {2: 10, 3: 10, 4: 20}
