@@ -19,47 +19,33 @@ HAS_OTHER: Final = "_lakeward_has_other"
 """Flags a message with a row of another table."""
 
 
-def has_own_folder(
-    table: TableName,
-    settings: FilesOptions,
-    of_tables: Mapping[TableName, FilesOptions],
-    every: Collection[TableName],
-) -> bool:
-    """Return whether the folder of a table is its own, so that it should have no messages of other tables.
-
-    Its folder is named by the table, or set for it alone under [tables], and no other of `every` table reads
-    it, or a folder within it or around it.
-    """
-    own = of_tables.get(table, settings).folder
-    is_named = "{schema}" in own or own != settings.folder
-    return is_named and not _sharing(table, settings, of_tables, every)
-
-
-def names_needed(
-    table: TableName,
-    settings: FilesOptions,
-    of_tables: Mapping[TableName, FilesOptions],
-    every: Collection[TableName],
-) -> frozenset[str]:
-    """Return which of `schema` and `table` a message must name, where other tables read the folder as well."""
-    others = _sharing(table, settings, of_tables, every)
-    found = {"schema" if other.table.lower() == table.table.lower() else "table" for other in others}
-    return frozenset(found)
-
-
-def _sharing(
+def tables_beside(
     table: TableName,
     settings: FilesOptions,
     of_tables: Mapping[TableName, FilesOptions],
     every: Collection[TableName],
 ) -> Sequence[TableName]:
-    """Return the other tables that read the folder of a table, or one within it or around it."""
+    """Return which of `every` table but this one reads its folder, or a folder within it or around it."""
 
     def folder(name: TableName) -> str:
         return below(filled(of_tables.get(name, settings).folder, name).lower())
 
     mine, others = folder(table), {name: folder(name) for name in every if name != table}
     return [name for name, other in others.items() if mine.startswith(other) or other.startswith(mine)]
+
+
+def has_own_folder(own: FilesOptions, settings: FilesOptions, beside: Sequence[TableName]) -> bool:
+    """Return whether the folder of a table is its own, so that it should have no messages of other tables.
+
+    It is named by the table, or set for it alone under [tables] (`own` are the settings of the table), and no table
+    is `beside`.
+    """
+    return ("{schema}" in own.folder or own.folder != settings.folder) and not beside
+
+
+def names_needed(table: TableName, beside: Sequence[TableName]) -> frozenset[str]:
+    """Return which of `schema` and `table` a message must name, to be told from those of the tables `beside`."""
+    return frozenset("schema" if one.table.lower() == table.table.lower() else "table" for one in beside)
 
 
 def other_tables(frame: Frame, *, is_shared: bool) -> OtherTables | None:

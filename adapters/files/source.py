@@ -25,7 +25,7 @@ from lakeward.adapters.files.message_cautions import (
 from lakeward.adapters.files.names import in_folders, is_of_sink, of_sinks, snapshot_of, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns
-from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, names_needed, other_tables
+from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, names_needed, other_tables, tables_beside
 from lakeward.adapters.files.small import read_here
 from lakeward.adapters.files.small_lines import SmallLines, is_of_lines
 from lakeward.adapters.files.snapshot_folders import snapshot_folder
@@ -260,7 +260,7 @@ class FilesSource:
 
     def _table(self, dimension: Dimension) -> TableFiles:
         name = dimension.source
-        sharing = (name, self.options, self.of_tables, {*self.patterns, *self.of_tables})
+        beside = tables_beside(name, self.options, self.of_tables, {*self.patterns, *self.of_tables})
         table = TableFiles(
             spark=self.spark,
             folder=self.folder,
@@ -269,8 +269,8 @@ class FilesSource:
             patterns=self.patterns.get(name, {}),
             has_torn_rows=name in self.tables_with_torn_rows,
             links=name in self.tables_with_links,
-            has_own_folder=has_own_folder(*sharing),
-            must_name=names_needed(*sharing),
+            has_own_folder=has_own_folder(self._options(dimension), self.options, beside),
+            must_name=names_needed(name, beside),
         )
         earlier = cache(lambda: names_in_headers(self.folder, name, table.expected, table.head))
         return replace(table, earlier=earlier)

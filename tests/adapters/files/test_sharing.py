@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakeward.adapters.files.damage import has_others_alone
 from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder
+from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, tables_beside
 from lakeward.adapters.spark.events import SKIPPED, Group
 from lakeward.core.dimension import TableName
 from lakeward.core.memory import Reason
@@ -43,7 +43,9 @@ def test_a_folder_is_a_tables_own_where_no_other_table_reads_it(
 ) -> None:
     """And where the settings name it for the table, or by it."""
     of_tables = {table: options(own) for table, own in tables.items()}
-    assert has_own_folder(OWN, options(folder), of_tables, {OWN, OTHER}) is is_own
+    settings = options(folder)
+    beside = tables_beside(OWN, settings, of_tables, {OWN, OTHER})
+    assert has_own_folder(of_tables.get(OWN, settings), settings, beside) is is_own
 
 
 def group(reason: str | None, *, is_other: bool) -> Group:
