@@ -267,8 +267,8 @@ def _decided(job: Job[F], found: Found[F]) -> MergePlan:
         is_first=found.taken.is_first,
     )
     in_log = [item.in_log for item in planned.facts.objects]
-    is_asked = not (releases or planned.appends)  # without a key nothing is put in order
-    suspects = find_suspects(in_log, found.taken.reached) if is_asked else frozenset[int]()
+    has_order = not (releases or planned.appends)  # without a key nothing is put in order
+    suspects = find_suspects(in_log, found.taken.reached) if has_order else frozenset[int]()
     planned = replace(planned, suspect_objects=suspects)
     awaited = planned.epoch + (planned.splices is not None)  # what an operator says is of the next epoch
     acked = recalled.acked(awaited)

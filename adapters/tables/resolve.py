@@ -17,7 +17,6 @@ from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.plans import as_leaf
-from lakeward.adapters.spark.resolve import without_copies
 from lakeward.adapters.spark.spreading import ROWS_A_PART
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
@@ -97,7 +96,7 @@ def merge(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None
         return loaded
     if has_few_rows(plan):
         frame = as_leaf(frame.coalesce(1 + plan.facts.read // ROWS_A_PART))
-    regressions = find_regressions(kept, plan, without_copies(frame, plan)[0], rows) if plan.suspect_objects else {}
+    regressions = find_regressions(kept, plan, frame, rows)
     plan, arrived = sort_out(kept, plan, frame, rows)
     work_out = by_folding if plan.folds else by_judging
     return replace(work_out(kept, plan, arrived, rows), log_regressions=regressions)

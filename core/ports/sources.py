@@ -34,6 +34,7 @@ class Source(Protocol[F]):
     def order_by(self, dimension: Dimension) -> str | None:
         """Return the column whose values put the events of a table in order, "" where the order of objects does.
 
+        Where times in it may be written without a zone, it is the text of an `OrderBy`, which has that zone, too.
         None where no setting can change that. A table with rows whose column becomes another is stopped.
         """
         ...

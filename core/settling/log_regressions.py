@@ -14,7 +14,7 @@ from lakeward.core.settling.copies import without_copies
 from lakeward.core.settling.standing import Before
 from lakeward.core.truncates import remembered_truncates
 
-_Dated: TypeAlias = tuple[Position, int | None]
+_PlaceAndTime: TypeAlias = tuple[Position, int | None]
 """A place, and a time at or before which what has it, or lies below, was committed (None: nobody knows)."""
 
 
@@ -31,29 +31,29 @@ def find_regressions(before: Before, delivery: Delivery) -> Mapping[int, int]:
     if not delivery.suspect_objects:
         return found
     events, _, _ = without_copies(before, delivery)
-    known = _Known(before, delivery)
+    places = _PlacesOfKeys(before, delivery)
     for event in sorted(events, key=lambda event: event.position[2:]):
         order, row = event.position[2:]
         is_change = bool(event.keys) and event.operation is not Operation.READ
         is_of_epoch = event.position.epoch == before.epoch
         is_suspect = is_change and is_of_epoch and order in delivery.suspect_objects and order not in found
-        if is_suspect and known.has_older_above(event):
+        if is_suspect and places.has_older_above(event):
             found[order] = row
-        known.add(event)
+        places.add(event)
     return found
 
 
 @dataclass(slots=True)
-class _Known:
-    """What is known of keys before an event: what stood, and what came of the delivery."""
+class _PlacesOfKeys:
+    """The places of keys and truncates before an event, with times: of what stood, and of the delivery."""
 
     before: Before
     delivery: Delivery
     of_objects: Mapping[int, int] = field(init=False)
     newest: int | None = field(init=False)
     truncate: Position | None = field(init=False)
-    of_keys: dict[Key, _Dated] = field(default_factory=dict)
-    truncates: list[_Dated] = field(default_factory=list)
+    of_keys: dict[Key, _PlaceAndTime] = field(default_factory=dict)
+    truncates: list[_PlaceAndTime] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         records = [record for record in self.before.memory.records if record.is_of(self.before.epoch)]
@@ -75,10 +75,10 @@ class _Known:
         time = self._time(event)
         return time is not None and any(
             event.position < place and before is not None and time - before >= LEAST_GAP
-            for place, before in self._of(event)
+            for place, before in self._of_keys_of(event)
         )
 
-    def _of(self, event: ChangeEvent) -> Iterator[_Dated]:
+    def _of_keys_of(self, event: ChangeEvent) -> Iterator[_PlaceAndTime]:
         """Yield what is known of the keys of a change."""
         yield from self.truncates
         yield from (self.of_keys[key] for key in event.keys if key in self.of_keys)

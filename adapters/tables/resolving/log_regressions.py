@@ -12,7 +12,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, IS_TRUNCATE, ROWS_BEFORE
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.spark.resolve import keys_of_both
+from lakeward.adapters.spark.resolve import keys_of_both, without_copies
 from lakeward.adapters.spark.truncates import literal, place_of
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.rows import Rows
@@ -29,23 +29,24 @@ _HIGHEST, _LATEST = f"{names.PREFIX}highest_of_key", f"{names.PREFIX}latest_of_k
 _IS_CHANGE: Final = f"{names.OPERATION} != 'read' AND {_TIME} IS NOT NULL"
 
 
-def find_regressions(kept: Keeping, plan: MergePlan, frame: DataFrame, rows: Rows) -> Mapping[int, int]:
-    """Return the row of the first such change of each suspect object of a batch, of what came for the first time.
+def find_regressions(kept: Keeping, plan: MergePlan, batch: DataFrame, rows: Rows) -> Mapping[int, int]:
+    """Return the row of the first such change of each suspect object of a batch; what came before counts no more.
 
     It is `lakeward.core.settling.log_regressions.find_regressions` as SQL. What stands of the keys is looked up
     once more: of most sources few batches have such objects.
     """
     if not plan.suspect_objects:
         return {}
+    frame, _ = without_copies(batch, plan)
     of_objects = kept.companion.batches.times
     newest = max(of_objects.values(), default=None)
     is_suspect = f"{names.OBJECT} IN ({', '.join(map(str, sorted(plan.suspect_objects)))})"
-    came = _came(frame, plan).where(f"{is_suspect} AND {_IS_CHANGE}")
+    came = _changes_by_key(frame, plan).where(f"{is_suspect} AND {_IS_CHANGE}")
     is_below = [_is_below(_HIGHEST, _latest(_LATEST, newest)), *_below_truncates(plan, frame, of_objects)]
-    if (known := _known(kept, plan, frame, rows)) is not None:
+    if (stored := _stored_places(kept, plan, frame, rows)) is not None:
         key = [*map(quoted, plan.dimension.key)]
         wanted = F.broadcast(came.selectExpr(*key).distinct())
-        places = known.join(wanted, list(plan.dimension.key), "left_semi").groupBy(*key)
+        places = stored.join(wanted, list(plan.dimension.key), "left_semi").groupBy(*key)
         stands = _with_time_of_batch(places.agg(F.expr(f"max({_PLACE}) AS {_STANDS}")), of_objects)
         came = came.join(stands, list(plan.dimension.key), "left")
         is_below.append(_is_below(_STANDS, _OF_BATCH))
@@ -56,21 +57,21 @@ def find_regressions(kept: Keeping, plan: MergePlan, frame: DataFrame, rows: Row
 
 def _is_below(place: str, time: str) -> str:
     """Whether a change lies below what is older, as SQL: below a place, and newer than a time."""
-    return f"({_PLACE} < {place} AND {_TIME} - {time} >= {LEAST_GAP})"
+    return f"({_PLACE} < {place} AND {_TIME} - ({time}) >= {LEAST_GAP})"
 
 
 def _latest(time: str, newest: int | None) -> str:
     """Return the later of a time in the batch and the newest before it, as SQL; NULL where the batch tells none."""
-    return time if newest is None else f"({time} + greatest({newest}L - {time}, 0L))"
+    return time if newest is None else f"CASE WHEN {time} IS NOT NULL THEN greatest({time}, {newest}L) END"
 
 
 def _below_truncates(plan: MergePlan, frame: DataFrame, of_objects: Mapping[int, int]) -> Iterator[str]:
     """Yield whether a change lies below a truncate that is older: of the batch and before it, or remembered."""
-    known, newest = plan.truncates.newest, max(of_objects.values(), default=None)
-    if known is not None and known.object in of_objects:
-        yield _is_below(literal(plan, known), f"{of_objects[known.object]}L")
+    last, newest = plan.truncates.newest, max(of_objects.values(), default=None)
+    if last is not None and last.object in of_objects:
+        yield _is_below(literal(plan, last), f"{of_objects[last.object]}L")
     place = (names.SEQUENCE, names.OBJECT, names.ROW, f"{_believed(plan)} AS time")
-    arrived = frame.where(f"{IS_EVENT} AND {IS_TRUNCATE}").selectExpr(*place) if plan.facts.truncates else None
+    arrived = frame.where(IS_TRUNCATE).selectExpr(*place) if plan.facts.truncates else None
     for sequence, order, row, time in [] if arrived is None else arrived.collect():
         if time is not None:
             position = literal(plan, Position(plan.epoch, int(sequence), order, row))
@@ -84,7 +85,7 @@ def _believed(plan: MergePlan) -> str:
     return names.TIME if believed is None else f"CASE WHEN {names.TIME} <= {believed} THEN {names.TIME} END"
 
 
-def _came(frame: DataFrame, plan: MergePlan) -> DataFrame:
+def _changes_by_key(frame: DataFrame, plan: MergePlan) -> DataFrame:
     """Return the changes and snapshot rows of a batch by key, with what came of it before each of them."""
     events = frame.where(f"{IS_EVENT} AND {names.OPERATION} != 'truncate'")
     came = keys_of_both(events, plan.dimension.key, (names.OPERATION, names.TIME))
@@ -101,16 +102,16 @@ def _with_time_of_batch(stands: DataFrame, of_objects: Mapping[int, int]) -> Dat
     return stands.join(F.broadcast(times), F.expr(f"{_STANDS}.o = {order}"), "left").drop(order)
 
 
-def _known(kept: Keeping, plan: MergePlan, frame: DataFrame, rows: Rows) -> DataFrame | None:
+def _stored_places(kept: Keeping, plan: MergePlan, frame: DataFrame, rows: Rows) -> DataFrame | None:
     """Return the places of rows and of events that are remembered, by key, or None where there are none."""
     if not rows.are_there:
         return None
     key_range = () if names.OLD in frame.columns else plan.facts.key_range  # that of the keys that rows have now
-    known = _with_place(rows.all(key_range).where(f"{names.EPOCH} = {plan.epoch}"), plan, names.EPOCH)
+    stored = _with_place(rows.all(key_range).where(f"{names.EPOCH} = {plan.epoch}"), plan, names.EPOCH)
     remembered = None if plan.replaces else kept.companion.events(plan.batch - 1)
     if remembered is None:
-        return known
-    return known.unionByName(_with_place(keys_of_both(remembered, plan.dimension.key), plan, str(plan.epoch)))
+        return stored
+    return stored.unionByName(_with_place(keys_of_both(remembered, plan.dimension.key), plan, str(plan.epoch)))
 
 
 def _with_place(frame: DataFrame, plan: MergePlan, epoch: str) -> DataFrame:
