@@ -107,7 +107,7 @@ def test_without_a_bound_on_lateness_there_is_no_mark() -> None:
 
 
 def test_an_object_has_the_newest_time_of_the_batches_up_to_its_first() -> None:
-    """One that came before any batch told a time has none; what comes again keeps the first, and times may go back."""
+    """One that came before any batch told a time has none; what comes again keeps the first; times may go back."""
     place = Position(1, 1, 1, 1)
     told = [({1}, None), ({1, 2}, 10), ({2, 3}, 5), ({4, 3}, 20)]
     records = [Record(n, frozenset(objects), place, place, time) for n, (objects, time) in enumerate(told, 1)]
