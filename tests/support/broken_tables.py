@@ -66,7 +66,7 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
         broken_answers.TellsWhatItDidNotDo,
         broken_answers.ForgetsItsProgressInMaintenance,
     ),
-    "what_is_newer_and_lies_below_its_row_is_told": (broken_answers.TellsNothingOvertaken,),
+    "what_is_newer_and_lies_below_its_row_is_told": (broken_answers.TellsNoRegressions,),
     "of_two_processes_that_worked_out_one_batch_one_commits": (broken_answers.SaysThatItCommitted,),
     "what_another_process_applied_meanwhile_is_not_applied_again": (broken_answers.AppliesABatchOnWhateverStands,),
     "no_object_is_forgotten_where_two_processes_write_at_once": (broken_answers.BelievesWhoRememberedLast,),
