@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+import json
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 import servers
+from brokers import RunningBroker
 from laps import on_each_line
 from project import NOW, Project
 
@@ -181,3 +183,79 @@ def test_changes_of_mariadb(project: Project, mariadb: servers.Server, monkeypat
     assert "the table goes by `version`; the settings say `at`" in project.fails(), "nothing was asked by it"
     configure(project, mariadb, tables, monkeypatch)
     assert project.run()["shop.item"]["batches"] == []
+
+
+THEN_KAFKA = """
+[source.kafka]
+servers = "{servers}"
+topics = "shop.{{schema}}.{{table}}"
+decimals = "string"
+
+[catalogue]
+kind = "jdbc"
+
+[tables."shop.item"]
+source = {{ partitions = 2 }}
+
+[tables."shop.kept"]
+reads = "shop.item"
+source = {{ partitions = 2 }}
+mode = "history"
+history = {{ validity = "time" }}
+"""
+
+
+@on_each_line
+def test_a_snapshot_of_postgresql_goes_on_with_a_topic(
+    project: Project, postgresql: servers.Server, kafka_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgresql.tell("""
+        CREATE SCHEMA shop;
+        CREATE TABLE shop.item (id int PRIMARY KEY, name text, price numeric(8,2));
+        INSERT INTO shop.item VALUES (1, 'a', 1.50), (2, 'b', NULL), (3, 'c', 3)""")
+    topic = "shop.shop.item"
+    kafka_broker.create(topic, partitions=2)
+
+    def send(key: int, name: str | None, time: datetime) -> None:
+        """Send a change of a row as Debezium does; without a name it is a delete."""
+        row = {"id": key, "name": name, "price": "9.10"}
+        lsn = int(time.timestamp())
+        source = {"schema": "shop", "table": "item", "ts_ms": lsn * 1000, "lsn": lsn}
+        source["sequence"] = f'["{lsn}","{lsn}"]'
+        images = {"before": row, "after": None} if name is None else {"before": None, "after": row}
+        value = {"op": "d" if name is None else "u", **images, "source": source}
+        kafka_broker.send(topic, json.dumps(value).encode(), key=b'{"id":%d}' % key, partition=key % 2)
+
+    before, began, behind = (datetime(2026, 11, 30, tzinfo=UTC) + timedelta(days=day) for day in (0, 1, 2))
+    send(1, "sent before the snapshot", before)
+    configure(project, postgresql, THEN_KAFKA.format(servers=kafka_broker.servers), monkeypatch)
+    file = project.folder / "lakeward.toml"
+    text = file.read_text("utf-8").replace('kind = "jdbc"\n', 'kind = "jdbc"\nthen = "kafka"\n', 1)
+    file.write_text(text, "utf-8")
+    ran = project.run()
+    assert {name: (one["counts"]["read"], len(one["batches"])) for name, one in ran.items()} == {
+        "shop.item": (3, 1),
+        "shop.kept": (3, 1),
+    }
+    assert project.rows("item") == [(1, "a", D("1.50")), (2, "b", None), (3, "c", D("3.00"))]
+    names = [one["name"] for one in objects(project, "shop.item")]
+    assert [name.partition("~")[0].partition("+")[0] for name in sorted(names)] == ["20261201000000000", topic]
+
+    # The connector was late: of its changes the snapshot has one.
+    monkeypatch.setattr(container, "clock", lambda: NOW + 25 * HOUR)
+    send(2, "in the snapshot, too", before)
+    send(3, None, behind)
+    send(2, "new", behind)
+    waiting = {one["table"]: one["messages_waiting"] for one in project.call("status", "--json").document["tables"]}
+    assert waiting == {"shop.item": 3, "shop.kept": 3}
+    project.run()
+    assert project.rows("item") == [(1, "a", D("1.50")), (2, "new", D("9.10"))]
+    kept = project.read("kept", "shop", ("id", "name", "is_current", "valid_from", "valid_to"))
+    assert sorted(kept) == [
+        (1, "a", True, began, None),
+        (2, "in the snapshot, too", False, began, behind),
+        (2, "new", True, behind, None),
+        (3, "c", False, began, behind),
+    ]
+    assert not [*(project.folder / "state").rglob("*.parquet"), *(project.folder / "state").rglob("*+*.json")]
+    assert "nothing begins it anew while it is there" in project.call("reload", "shop.item", "--yes").err

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from lakeward.adapters import kafka
 from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import TableName
-from lakeward.core.ports import Source, SourceDatabase
+from lakeward.core.ports import Backlog, Landing, Source, SourceDatabase
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
+
+_FEED: Final = "source.kafka"
+_OF_SNAPSHOT: Final = frozenset({"partitions"})
+"""What a table that goes on with a feed may say of how it is read before; all else is of the feed."""
 
 
 def build(options: Options, runtime: Runtime) -> Source[Any]:
@@ -22,7 +27,47 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
     settings, tables = read_options(options, runtime)
     jars = driver_jars(settings, "source")
     runtime.require(*(jar.request for jar in jars))
-    return make_source(settings, tables, Database(settings, runtime.spark, runtime.secret), options, runtime)
+    source = make_source(settings, tables, Database(settings, runtime.spark, runtime.secret), options, runtime)
+    return source if settings.then is None else _then_kafka(source, settings, options, runtime)
+
+
+def _then_kafka(source: Any, settings: Any, options: Options, runtime: Runtime) -> Source[Any]:
+    from lakeward.adapters.jdbc.snapshot_then_feed import SnapshotThenFeed  # noqa: PLC0415
+
+    feed = kafka.make_source(_of_feed(settings, options), runtime, _FEED, follows_snapshot=True)
+    return SnapshotThenFeed(source, feed)
+
+
+def _of_feed(settings: Any, options: Options) -> Options:
+    """Return the settings of the source `kafka` that goes on; what tables say of themselves is of that."""
+    tables = {
+        table: {name: value for name, value in said.items() if name not in _OF_SNAPSHOT}
+        for table, said in options.get("tables", {}).items()
+    }
+    return {**settings.kafka, "formats": options["formats"], "tables": tables}
+
+
+def build_landing(options: Options, runtime: Runtime) -> Landing:
+    """Look at the topics with which tables go on; without such, nothing is looked at."""
+    from lakeward.adapters.jdbc.no_topics import NoTopics  # noqa: PLC0415
+
+    settings, _ = read_options(options, runtime)
+    if settings.then is None:
+        return NoTopics()
+    landing: Landing = kafka.look_at_topics(_of_feed(settings, options), runtime, _FEED)[0]
+    return landing
+
+
+def build_backlog(options: Options, runtime: Runtime) -> Backlog:
+    """Look at what waits in the topics with which tables go on; without such, nothing is known to wait."""
+    from lakeward.adapters.jdbc.no_topics import NoTopics  # noqa: PLC0415
+    from lakeward.adapters.kafka.backlog import KafkaBacklog  # noqa: PLC0415
+
+    settings, _ = read_options(options, runtime)
+    if settings.then is None:
+        return NoTopics()
+    landing, _ = kafka.look_at_topics(_of_feed(settings, options), runtime, _FEED)
+    return KafkaBacklog(landing, start="latest")
 
 
 def build_database(options: Options, runtime: Runtime) -> SourceDatabase[Any]:
@@ -48,7 +93,12 @@ def read_options(options: Options, runtime: Runtime) -> tuple[Any, Mapping[Table
     settings = validated(model.JdbcSourceOptions, own, where, within="source")
     said: Mapping[TableName, Mapping[str, Any]] = options.get("tables", {})
     tables = {
-        table: validated(model.TableReads, values, where, within=f'tables."{table}".source')
+        table: validated(
+            model.TableReads,
+            values if settings.then is None else {n: v for n, v in values.items() if n in _OF_SNAPSHOT},
+            where,
+            within=f'tables."{table}".source',
+        )
         for table, values in said.items()
     }
     return settings, {table: settings.of_table(one) for table, one in tables.items()}
@@ -56,6 +106,8 @@ def read_options(options: Options, runtime: Runtime) -> tuple[Any, Mapping[Table
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Register the source `jdbc`, and what asks its database."""
+    """Register the source `jdbc`, what asks its database, and what looks at the topics behind it."""
     registry.sources.add("jdbc", build)
+    registry.landings.add("jdbc", build_landing)
+    registry.backlogs.add("jdbc", build_backlog)
     registry.databases.add("jdbc", build_database)

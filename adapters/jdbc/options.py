@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
 
 from lakeward.adapters.catalogue.connection import ConnectionOptions
 from lakeward.adapters.landed.values import zone
@@ -78,6 +78,9 @@ class TableReads(BaseModel):
     )
 
 
+_OF_CURSORS: Final = frozenset({"cursor", "overlap", "source_zone", "every"})
+
+
 class JdbcSourceOptions(TableReads, ConnectionOptions):
     """Tables of a live database, read by its own driver."""
 
@@ -88,6 +91,25 @@ class JdbcSourceOptions(TableReads, ConnectionOptions):
         "must see it. Without it: `staged` in the folder `state` of the pipeline.",
     )
     fetch_size: PositiveInt = Field(10_000, description="How many rows the driver fetches at once.")
+
+    then: Literal["kafka"] | None = Field(
+        None,
+        description="What brings the changes once a table was read whole: messages of a broker, as "
+        "[source.kafka] says. Without it tables are read again and again.",
+    )
+    kafka: dict[str, Any] | None = Field(
+        None, description="With `then`: the settings of the [source `kafka`](#source-kafka), but `start`."
+    )
+
+    @model_validator(mode="after")
+    def _goes_on(self) -> Self:
+        if (self.then is None) != (self.kafka is None):
+            raise ValueError('`then = "kafka"` and [source.kafka] go together')
+        if self.then is not None and (read_again := sorted(self.model_fields_set & _OF_CURSORS)):
+            raise ValueError(f"`{read_again[0]}` does not go with `then`: the feed brings the changes")
+        if self.kafka is not None and "start" in self.kafka:
+            raise ValueError("`start` has no place in [source.kafka]: the snapshot says where the feed begins")
+        return self
 
     def of_table(self, own: TableReads) -> JdbcSourceOptions:
         """Return what holds for a table that says something of itself."""

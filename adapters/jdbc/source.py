@@ -23,7 +23,7 @@ from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.core.catalogue import SourceTable
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Snapshots, TableName
-from lakeward.core.errors import ConfigError
+from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
@@ -71,7 +71,36 @@ class JdbcSource:
 
         Raises ConfigError for a table that cannot be read so, and as the reader does.
         """
-        reads = self._reads(dimension.source)
+        return self._take(dimension, past, self._reads(dimension.source))
+
+    def take_noted(self, dimension: Dimension, past: Past, note: Callable[[], str]) -> Taken:
+        """Return the one snapshot of a table, before whose first row a note is taken; `note_of` returns that.
+
+        What is staged without a note is read anew. Raises as `take` does.
+        """
+        table = dimension.source
+        unnoted = [item for item in self._list(table) if self.staging.note(table, item) is None]
+        self.staging.remove(table, unnoted)
+        return self._take(dimension, past, self._reads(table), note)
+
+    def note_of(self, dimension: Dimension, item: SourceObject) -> str:
+        """Return the note that was taken before a staged file was read; raises SourceError where it is gone."""
+        found = self.staging.note(dimension.source, item)
+        if found is None:
+            raise SourceError(
+                f"{dimension.name}: what was read of it is not there any more",
+                found=f"{item.name} was",
+                todo="Nothing was applied. Does another process write into the same folder? Run again.",
+            )
+        return found
+
+    def applied(self, dimension: Dimension, past: Past) -> Sequence[SourceObject]:
+        """Return the staged files that were applied, and not removed."""
+        return [item for item in self._list(dimension.source) if past.has_applied(item)]
+
+    def _take(
+        self, dimension: Dimension, past: Past, reads: JdbcSourceOptions, note: Callable[[], str] | None = None
+    ) -> Taken:
         _check(dimension, reads)
         is_preview = past.load is not None and past.load.since is None and past.load.settles is None
         # What was staged and never applied may be gone: it is read again.
@@ -79,7 +108,7 @@ class JdbcSource:
         with self._locks.setdefault(dimension.source, Lock()):
             found = self._next_objects(dimension, past)
             if not found and not is_preview:
-                self._land_due(dimension, past, reads)
+                self._land_due(dimension, past, reads, note)
                 found = self._next_objects(dimension, past)
         there = {item.name: item for item in self._list(dimension.source)}
         taken = _choose(dimension, past, found, is_dated=reads.cursor is None)
@@ -112,14 +141,16 @@ class JdbcSource:
             return [item for item, one in waiting.items() if one.time == first]
         return [item for item, one in waiting.items() if not snapshots or one.time < snapshots[0]]
 
-    def _land_due(self, dimension: Dimension, past: Past, reads: JdbcSourceOptions) -> None:
+    def _land_due(
+        self, dimension: Dimension, past: Past, reads: JdbcSourceOptions, note: Callable[[], str] | None
+    ) -> None:
         applied = list(_applied_reads(past))
         snapshot = past.load is not None and _is_due(past, reads, self.now())
         if snapshot or reads.cursor is not None:
             staged = (one for item in self._list(dimension.source) if (one := Staged.of(item.name)))
             time = _time(self.now(), past, [*applied, *staged])
             landing = self._landing(dimension, reads, applied, time, is_snapshot=snapshot)
-            self.staging.land(dimension.source, self.reader, landing)
+            self.staging.land(dimension.source, self.reader, replace(landing, note=note))
 
     def _landing(
         self,
@@ -213,12 +244,13 @@ def _check(dimension: Dimension, reads: JdbcSourceOptions) -> None:
             todo=f'Name columns that tell its rows apart: `key` under [tables."{name}"]. Where that has rules, '
             "declare its columns as well, or let a [catalogue] tell them.",
         )
-    if dimension.snapshots is None and reads.cursor is None:
+    if dimension.snapshots is None and reads.cursor is None and reads.then is None:
         raise ConfigError(
             f"{name}: nothing says when it is read again",
             found='neither `full_loads = "snapshot"` nor a `cursor` is set',
             todo=f'Set `full_loads = "snapshot"` under [tables."{name}"], so that it is read whole each time, or '
-            "`cursor` under [source], so that changed rows alone are; or both (docs/jdbc.md).",
+            "`cursor` under [source], so that changed rows alone are; or both. Or `then` under [source]: a feed "
+            "brings the changes (docs/jdbc.md).",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -24,6 +24,9 @@ from lakeward.core.errors import SourceError
 from lakeward.core.ledger import SourceObject
 from lakeward.core.schema import Column
 
+_NOTE: Final = "note.txt"
+"""A file beside the rows of a snapshot, with what was to be noted before it was read."""
+
 _ABANDONED: Final = 24 * 3600.0
 """Seconds after which what a process left in the middle of a read is removed."""
 
@@ -32,7 +35,8 @@ _ABANDONED: Final = 24 * 3600.0
 class Landing:
     """A read to land: `staged` as it is known before, the cursor (None: there is none) and its overlap.
 
-    `tail` stands for the rows that a query finds where nothing is new (None: any row is).
+    `tail` stands for the rows that a query finds where nothing is new (None: any row is). `note` is asked before
+    the rows are read, and what it returns is kept with them.
     """
 
     query: Query
@@ -40,6 +44,7 @@ class Landing:
     cursor: Column | None = None
     overlap: int = 0
     tail: str | None = None
+    note: Callable[[], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +60,24 @@ class Staging:
         """
         home = self.root / table.schema / table.table
         with _new_folder(table, home) as folder:
+            note = None if landing.note is None else landing.note()
             position = reader.write(landing.query, folder)
             for number, file in enumerate(sorted(folder.glob("*.parquet")), 1):
                 file.rename(folder / f"{number}.parquet")
+            if note is not None:
+                (folder / _NOTE).write_text(note, "utf-8")
             found = _survey(landing, folder)
             if found is not None:
                 is_cursor_a_time = landing.cursor is not None and is_time(landing.cursor.type)
                 name = replace(found, position=position).name(is_time=is_cursor_a_time)
                 folder.rename(home / name)
+
+    def note(self, table: TableName, item: SourceObject) -> str | None:
+        """Return what was noted before the read that has a staged file; None where nothing was."""
+        try:
+            return (self.root / table.schema / table.table / item.name).with_name(_NOTE).read_text("utf-8")
+        except FileNotFoundError:
+            return None
 
     def remove(self, table: TableName, objects: Sequence[SourceObject]) -> None:
         """Remove staged files, and folders of which no file is left."""

@@ -17,23 +17,29 @@ from lakeward.plugins.options import validated
 
 def build(options: Options, runtime: Runtime) -> Source[Any]:
     """Make the source from the table [source] and what the tables say of themselves."""
+    source: Source[Any] = make_source(options, runtime)
+    return source
+
+
+def make_source(options: Options, runtime: Runtime, section: str = "source", **more: Any) -> Any:
+    """Make the source `kafka` of the settings in a `section`; `more` is what `KafkaSource` may be told."""
     check_spark()
     from lakeward.adapters.files.source import FilesSource  # noqa: PLC0415  # Spark is imported when it is needed
     from lakeward.adapters.kafka.source import KafkaSource  # noqa: PLC0415
     from lakeward.adapters.kafka.staging import Staging  # noqa: PLC0415
 
-    settings, files, tables, root = _opened(options, runtime)
+    settings, files, tables, root = _opened(options, runtime, section)
     source = FilesSource(
         *(files, _folder(root), runtime.spark, options["formats"], tables),
         now=runtime.now,
         small_batch=runtime.small_batch,
         may_be_unreadable=True,
     )
-    form = _landing_form(settings, options, runtime)
-    return KafkaSource(settings, connect(settings, runtime), Staging(root), source, tables, form)
+    form = _landing_form(settings, options, runtime, section)
+    return KafkaSource(settings, connect(settings, runtime), Staging(root), source, tables, form, **more)
 
 
-def _landing_form(settings: Any, options: Options, runtime: Runtime) -> Any:
+def _landing_form(settings: Any, options: Options, runtime: Runtime, section: str) -> Any:
     """Return what lands; raises ConfigError for Avro without a registry, and for a registry without Avro."""
     from lakeward.adapters.kafka.landing_form import LandingForm, TableFormat  # noqa: PLC0415
     from lakeward.adapters.kafka.options import AVRO  # noqa: PLC0415
@@ -44,21 +50,21 @@ def _landing_form(settings: Any, options: Options, runtime: Runtime) -> Any:
         for table, said in _of_tables(settings, options, runtime).items()
     }
     of_tables = (str(table) for table, found in own.items() if found.format == AVRO)
-    where = [*(["[source]"] if settings.format == AVRO else []), *of_tables]
+    where = [*([f"[{section}]"] if settings.format == AVRO else []), *of_tables]
     if bool(where) == (settings.registry is None):
-        raise _no_registry(where)
+        raise _no_registry(where, section)
     return LandingForm(every, own, _avro(settings, runtime) if where else None)
 
 
-def _no_registry(where: Sequence[str]) -> ConfigError:
+def _no_registry(where: Sequence[str], section: str) -> ConfigError:
     if where:
         return ConfigError(
             f'{where[0]}: `format = "debezium-avro"` needs a registry, which has the schemas',
-            todo='Name it: [source.registry] with `url = "http://registry:8081"`, or with `kind = "glue"`.',
+            todo=f'Name it: [{section}.registry] with `url = "http://registry:8081"`, or with `kind = "glue"`.',
         )
     return ConfigError(
-        "[source.registry] is there, and no messages are in Avro",
-        todo='Set `format = "debezium-avro"` under [source], or for single tables; or take the registry out.',
+        f"[{section}.registry] is there, and no messages are in Avro",
+        todo=f'Set `format = "debezium-avro"` under [{section}], or for single tables; or take the registry out.',
     )
 
 
@@ -91,7 +97,7 @@ def _glue(settings: Any) -> Any:
 
 def build_landing(options: Options, runtime: Runtime) -> Landing:
     """Look at the topics of the broker, without Spark."""
-    landing: Landing = _landing(options, runtime)[0]
+    landing: Landing = look_at_topics(options, runtime)[0]
     return landing
 
 
@@ -99,14 +105,14 @@ def build_backlog(options: Options, runtime: Runtime) -> Backlog:
     """Look at what waits in these topics."""
     from lakeward.adapters.kafka.backlog import KafkaBacklog  # noqa: PLC0415
 
-    return KafkaBacklog(*_landing(options, runtime))
+    return KafkaBacklog(*look_at_topics(options, runtime))
 
 
-def _landing(options: Options, runtime: Runtime) -> tuple[Any, str | None]:
+def look_at_topics(options: Options, runtime: Runtime, section: str = "source") -> tuple[Any, str | None]:
     """Return what looks at topics, and where tables begin."""
     from lakeward.adapters.kafka.landing import KafkaLanding  # noqa: PLC0415
 
-    settings, files, tables, _ = _opened(options, runtime)
+    settings, files, tables, _ = _opened(options, runtime, section)
     return KafkaLanding(files, connect(settings, runtime), tables), settings.start
 
 
@@ -124,7 +130,9 @@ def connect(settings: Any, runtime: Runtime) -> Any:
     return SeveralTopics(KafkaBroker(settings, runtime.base, runtime.secret))
 
 
-def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any, Mapping[TableName, Any], Path]:
+def _opened(
+    options: Options, runtime: Runtime, section: str
+) -> tuple[Any, Any, Mapping[TableName, Any], Path]:
     """Return the validated options, those of the files that land, also of single tables, and where they land."""
     from lakeward.adapters.files import own_options  # noqa: PLC0415  # pydantic, for who uses the source
     from lakeward.adapters.files.options import FilesOptions  # noqa: PLC0415
@@ -132,9 +140,9 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any, Mapping[Table
 
     where = str(runtime.file)
     own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
-    settings = validated(model.KafkaOptions, own, where, within="source")
+    settings = validated(model.KafkaOptions, own, where, within=section)
     root = runtime.state / "kafka" if settings.path is None else _on_disk(settings.path, runtime)
-    files = validated(FilesOptions, settings.to_files_options(str(root)), where, within="source")
+    files = validated(FilesOptions, settings.to_files_options(str(root)), where, within=section)
     tables = {
         table: own_options(files, table, model.to_table_options(said), runtime)
         for table, said in _of_tables(settings, options, runtime).items()

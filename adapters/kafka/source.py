@@ -6,7 +6,7 @@ groups are never asked for that.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -19,6 +19,7 @@ from lakeward.adapters.kafka.landing_form import LandingForm
 from lakeward.adapters.kafka.loss import (
     LOST_ALARM,
     acked_ranges,
+    no_end,
     refuse_end,
     refuse_lost,
     refuse_other_topic,
@@ -53,6 +54,8 @@ class KafkaSource:
     files: FilesSource
     of_tables: Mapping[TableName, FilesOptions]
     landing_form: LandingForm = field(default_factory=LandingForm)
+    follows_snapshot: bool = False
+    """Whether the commits say where partitions begin, of which `ends` gave the offsets; others begin at 0."""
     beginning: dict[TableName, Past] = field(default_factory=dict)
     """What was known of tables that had no batch when files were last taken for them."""
 
@@ -96,13 +99,34 @@ class KafkaSource:
             waiting = [*waiting, *landed] if landed else []
         return self._choose(dimension, past, waiting)
 
+    def ends(self, dimension: Dimension) -> Sequence[OffsetRange]:
+        """Return for each partition with messages its last offset, behind which a table may begin.
+
+        Raises ConfigError without a topic: where that begins would not be known.
+        """
+        name = self.topic_of(dimension.source)
+        topic = self.broker.find(name)
+        if topic is None:
+            raise no_end(dimension.name, name)
+        return [
+            OffsetRange(topic.name, topic.id, partition, high - 1, high)
+            for partition, (_, high) in sorted(topic.partitions.items())
+            if high > 0
+        ]
+
+    def objects_of(self, dimension: Dimension, names: Iterable[str]) -> Sequence[SourceObject]:
+        """Return ranges without messages as objects, by their names."""
+        table = dimension.source
+        place = self.files.folder.places.of(table)
+        return [SourceObject(name, place.known(table, name).order, size=0, modified=0) for name in names]
+
     def _positions(
         self, dimension: Dimension, past: Past, topic: Topic, applied: Collection[OffsetRange]
     ) -> tuple[list[OffsetRange], Mapping[int, int]]:
         """Return the staged ranges that come next, and for each partition the offset behind them."""
         table = dimension.source
         known = next_offsets(applied)
-        begins = {} if applied else self._begin(dimension, topic)
+        begins = {} if applied or self.follows_snapshot else self._begin(dimension, topic)
         staged = [one for one in self.staging.ranges(table) if (one.topic, one.id) == (topic.name, topic.id)]
         waiting: list[OffsetRange] = []
         positions = {}

@@ -107,7 +107,7 @@ def status(
         also = {"joined": [joined_view.status_document(one) for one in joined], **documents.findings(there)}
         documents.emit("status", {"tables": listed, **also, "exit_code": code})
         return code
-    _show(found, configured.settings.target["kind"], has_backlog=backlog.port is not None)
+    _show(found, configured.settings.target["kind"], has_backlog=any(one.waiting is not None for one in found))
     if joined:
         view.console().print(joined_view.status(joined))
     for one in found:

@@ -37,7 +37,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
     registry = registry_of(load(entry_points=False))
     assert [[*shelf] for shelf in registry] == [
         ["dms", "files", "jdbc", "kafka", "memory"],
-        ["dms", "files", "kafka"],
+        ["dms", "files", "jdbc", "kafka"],
         ["delta", "hudi", "iceberg", "memory"],
         ["memory", "poll"],
         ["memory", "sqlite"],
@@ -47,7 +47,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["file", "memory"],
         ["env", "file"],
         ["dms"],
-        ["kafka"],
+        ["jdbc", "kafka"],
         ["jdbc"],
     ]
     assert {shelf.origin(name) for shelf in registry for name in shelf} == set(BUILTIN)

@@ -1,0 +1,324 @@
+"""Tables that are read from a database once and go on with a topic: the end is the database, whatever happens.
+
+The database and the broker are in this process. A connector sends what the database has changed: late, and in the
+order of each key.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from fake_broker import FakeBroker
+from fake_database import ITEM, START, FakeDatabase
+
+from lakeward.adapters import jdbc, kafka
+from lakeward.adapters.jdbc.options import JdbcSourceOptions
+from lakeward.adapters.jdbc.reader import Query
+from lakeward.adapters.jdbc.snapshot_then_feed import SnapshotThenFeed
+from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.core.dimension import Dimension, Snapshots
+from lakeward.core.errors import AlarmRaised, ConfigError
+from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.loads import Load
+from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.plugins import Runtime
+
+TOPIC = "shop.shop.item"
+
+
+def no_spark() -> None:
+    raise AssertionError("Spark is not needed")
+
+
+@dataclass
+class LivingDatabase(FakeDatabase):
+    """A database of a table with two columns that changes while it is read."""
+
+    columns: dict[str, str] = field(default_factory=lambda: {"id": "int", "name": "string"})
+    meanwhile: Callable[[], None] = lambda: None
+
+    def write(self, query: Query, folder: Path) -> str | None:
+        self.meanwhile()
+        position = super().write(query, folder)
+        self.meanwhile()
+        return position
+
+
+@dataclass
+class Shop:
+    """A table, its topic, what the connector has yet to send, and the table that is made of them."""
+
+    folder: Path
+    random: Random = field(default_factory=lambda: Random(1))
+    change: Callable[[SnapshotThenFeed], SnapshotThenFeed] = lambda source: source
+    database: LivingDatabase = field(default_factory=LivingDatabase)
+    broker: FakeBroker = field(default_factory=FakeBroker)
+    unsent: list[tuple[int, bytes]] = field(default_factory=list)
+    rows: dict[int, str] = field(default_factory=dict)
+    seen: dict[str, SourceObject] = field(default_factory=dict)
+    lsn: int = 0
+    batches: int = 0
+
+    def put(self, key: int, name: str | None) -> None:
+        """Change a row, or delete it where it gets no name; the connector has yet to say so."""
+        self.lsn += 1
+        is_there = any(row["id"] == key for row in self.database.rows)
+        if name is None and not is_there:
+            return
+        self.database.delete(key)
+        row = {"id": key, "name": name}
+        if name is not None:
+            self.database.rows.append(row)
+        source = {"schema": "shop", "table": "item", "ts_us": START + self.lsn, "lsn": self.lsn}
+        source["sequence"] = json.dumps([str(self.lsn), str(self.lsn)])
+        operation = "d" if name is None else "u" if is_there else "c"
+        images = {"before": row, "after": None} if name is None else {"before": None, "after": row}
+        self.unsent.append((key, json.dumps({"op": operation, **images, "source": source}).encode()))
+
+    def send(self, most: int = 1000) -> None:
+        """Let the connector send what it has, in order."""
+        for key, value in self.unsent[:most]:
+            partitions = len(self.broker.made[TOPIC][1])
+            self.broker.send(TOPIC, value, key=json.dumps({"id": key}).encode(), partition=key % partitions)
+        del self.unsent[:most]
+
+    def open(self) -> Any:
+        """Open the source as a new process does."""
+        then = {"then": "kafka", "kafka": {"servers": "h:9092", "topics": "shop.{schema}.{table}"}}
+        options = {"url": "jdbc:postgresql://db/shop", "path": "staged", "formats": {ITEM: {}}, **then}
+        made = jdbc.build(options, Runtime(no_spark, self.folder, state=self.folder / "state", now=lambda: START))
+        assert isinstance(made, SnapshotThenFeed)
+        made.snapshot.reader, made.feed.broker = self.database, self.broker
+        return self.change(made)
+
+    @property
+    def past(self) -> Past:
+        return Past(seen=dict(self.seen), begins=not self.batches, now=START)
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The table of the database, as names by key."""
+        return {row["id"]: row["name"] for row in self.database.rows}
+
+    def take(self) -> Taken:
+        source = self.open()
+        taken: Taken = source.take(dimension_of(source), self.past)
+        return taken
+
+    def step(self, dies: str = "") -> bool:
+        """Take, read and commit a batch, unless the process dies `before` that, or `behind` it."""
+        source = self.open()
+        dimension = dimension_of(source)
+        taken = source.take(dimension, self.past)
+        if not taken.objects:
+            return False
+        batch = source.read(dimension, taken, 1)
+        if dies == "before":
+            return True
+        assert isinstance(batch.frame, LocalFrame)
+        for row in batch.frame.rows.to_pylist():
+            if row["_lakeward_operation"] == "delete":
+                self.rows.pop(row["id"], None)
+            else:
+                self.rows[row["id"]] = row["name"]
+        objects = [found.object for found in batch.facts.objects]
+        assert {item.name for item in objects} == {item.name for item in taken.objects}
+        self.seen |= {item.name: item for item in objects}
+        self.batches += 1
+        if dies != "behind":
+            source.archive(dimension, [*objects, *taken.leftovers])
+        return True
+
+    def run(self) -> None:
+        """Apply what waits until nothing does."""
+        for _ in range(100):
+            if not self.step():
+                return
+        raise AssertionError("there is no end of it")
+
+
+def dimension_of(source: Any) -> Dimension:
+    schema = Schema((Column("id", parse_type("int")), Column("name", parse_type("string"))))
+    return Dimension(
+        name=ITEM, schema=schema, key=("id",), lateness=source.lateness, sequences=source.sequences
+    )
+
+
+def live(shop: Shop) -> None:
+    """Let a shop live, and check that the table is the database once all was sent and applied."""
+    random = shop.random
+    shop.broker.create(TOPIC, random.randint(1, 3))
+
+    def change() -> None:
+        shop.put(random.randrange(20), random.choice([None, "a", "b", "c"]))
+        shop.send(random.choice([0, 1, 100]))
+
+    shop.database.meanwhile = change
+    for _ in range(40):
+        match random.choice(["put", "put", "put", "send", "abort", "step", "die", "lost", "partition"]):
+            case "put":
+                shop.put(random.randrange(20), random.choice([None, "a", "b", "c"]))
+            case "send":
+                shop.send(random.randint(1, 4))
+            case "abort":
+                shop.broker.abort(TOPIC, 0, random.randint(1, 3))
+            case "step":
+                shop.step()
+            case "die":
+                shop.step(random.choice(["before", "behind"]))
+            case "lost":
+                shutil.rmtree(shop.folder / random.choice(["staged", "state"]), ignore_errors=True)
+            case "partition" if not shop.unsent and shop.batches and len(shop.broker.made[TOPIC][1]) < 4:
+                shop.run()  # a key that moves with a partition is another matter
+                shop.broker.add_partition(TOPIC)
+    shop.run()
+    shop.send()
+    shop.run()
+    assert shop.rows == shop.names
+    assert not [*shop.folder.rglob("*.parquet")], "what is applied is removed"
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "connect", lambda *_: None)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_table_becomes_the_database(seed: int, tmp_path: Path) -> None:
+    live(Shop(tmp_path, Random(seed)))
+
+
+class EndsBehindTheSnapshot(SnapshotThenFeed):
+    """Asks where the feed begins once the rows were read."""
+
+    def _take_snapshot(self, dimension: Dimension, past: Past) -> Taken:
+        taken = self.snapshot.take_noted(dimension, past, lambda: "")
+        ends = [one.name for one in self.feed.ends(dimension)]
+        return replace(taken, objects=(*taken.objects, *self.feed.objects_of(dimension, ends)))
+
+
+class NotesNoEnds(SnapshotThenFeed):
+    """Leaves the place at which the feed begins to what the broker says later."""
+
+    def _take_snapshot(self, dimension: Dimension, past: Past) -> Taken:
+        self.feed.follows_snapshot = False
+        return self.snapshot.take_noted(dimension, past, lambda: "")
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        self.feed.follows_snapshot = False
+        self.feed.options = self.feed.options.model_copy(update={"start": "latest"})
+        return SnapshotThenFeed.take(self, dimension, past)
+
+
+@pytest.mark.parametrize("broken", [EndsBehindTheSnapshot, NotesNoEnds])
+def test_a_place_that_is_asked_for_too_late_is_found(broken: type[SnapshotThenFeed], tmp_path: Path) -> None:
+    def breaks(seed: int) -> bool:
+        shop = Shop(tmp_path / str(seed), Random(seed), lambda made: broken(made.snapshot, made.feed))
+        try:
+            live(shop)
+        except (AssertionError, AlarmRaised):
+            return True
+        return False
+
+    assert any(map(breaks, range(25)))
+
+
+def begun(folder: Path) -> Shop:
+    shop = Shop(folder)
+    shop.broker.create(TOPIC, 2)
+    shop.put(1, "sent before")
+    shop.send()
+    shop.put(2, "unsent")
+    return shop
+
+
+def test_a_batch_of_the_snapshot_says_where_the_feed_begins(tmp_path: Path) -> None:
+    shop = begun(tmp_path)
+    taken = shop.take()
+    id_ = shop.broker.made[TOPIC][0]
+    assert taken.load == 1
+    assert [item.name for item in taken.objects[1:]] == [f"{TOPIC}+1+0000000000-0000000000+{id_}.json"]
+    shop.run()
+    assert shop.rows == {1: "sent before", 2: "unsent"}
+    shop.send()
+    shop.broker.log.clear()
+    assert shop.step()
+    assert shop.broker.log == [f"read {TOPIC} 0 0-0"], "what was sent before is in the snapshot"
+
+
+def test_a_snapshot_that_was_staged_keeps_its_own_place(tmp_path: Path) -> None:
+    shop = begun(tmp_path)
+    shop.step("before")
+    shop.put(1, "meanwhile")
+    shop.send()
+    shop.run()
+    assert shop.rows == shop.names == {1: "meanwhile", 2: "unsent"}
+
+
+def test_what_was_staged_without_a_place_is_read_anew(tmp_path: Path) -> None:
+    shop = begun(tmp_path)
+    shop.step("before")
+    for note in tmp_path.rglob("note.txt"):
+        note.unlink()
+    shop.put(1, "meanwhile")
+    shop.send()
+    assert shop.step()
+    assert shop.rows == {1: "meanwhile", 2: "unsent"}
+
+
+def test_a_topic_that_is_not_there_stops_a_table_before_it_is_read(tmp_path: Path) -> None:
+    shop = begun(tmp_path)
+    shop.broker.made.clear()
+    with pytest.raises(ConfigError, match=r"its topic shop\.shop\.item is not there, and must be before"):
+        shop.take()
+    assert shop.database.queries == []
+
+
+def test_a_topic_made_anew_behind_the_snapshot_stops_the_table(tmp_path: Path) -> None:
+    shop = begun(tmp_path)
+    shop.run()
+    shop.broker.create(TOPIC, 2)
+    with pytest.raises(AlarmRaised) as raised:
+        shop.take()
+    assert raised.value.code == "KAFKA-002"
+
+
+def test_messages_that_are_gone_behind_the_snapshot_stop_the_table(tmp_path: Path) -> None:
+    shop = begun(tmp_path)
+    shop.run()
+    shop.send()
+    shop.broker.delete_before(TOPIC, 1, partition=0)
+    with pytest.raises(AlarmRaised) as raised:
+        shop.take()
+    assert raised.value.code == "KAFKA-001"
+
+
+def test_nothing_loads_such_a_table_anew_while_it_is_there(tmp_path: Path) -> None:
+    shop = begun(tmp_path)
+    shop.run()
+    source = shop.open()
+    with pytest.raises(ConfigError, match="nothing begins it anew while it is there"):
+        source.take(dimension_of(source), replace(shop.past, load=Load(epoch=2)))
+    with pytest.raises(ConfigError, match="its full loads are snapshots"):
+        source.take(replace(dimension_of(source), snapshots=Snapshots()), shop.past)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"then": "kafka"}, "go together"),
+        ({"kafka": {}}, "go together"),
+        ({"then": "kafka", "kafka": {}, "cursor": "at"}, "`cursor` does not go with `then`"),
+        ({"then": "kafka", "kafka": {"start": "latest"}}, "the snapshot says where"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        JdbcSourceOptions(url="jdbc:postgresql://db/shop", **settings)
