@@ -47,6 +47,14 @@ servers = "{servers}"
 topics = "{prefix}.{{schema}}.{{table}}"
 types = "schema"
 """
+THEN_KAFKA = """
+url = "{server.url}"
+user = "{server.user}"
+password = {{ env = "DB_PASSWORD" }}
+then = "kafka"
+
+[source.kafka]
+"""
 TABLES = {"shop.customer": ("id", "name", "balance", "note", "vip"), "shop.orders": ("region", "number", "total")}
 QUICK = ", ".join(f'"{name}" = "{value}"' for name, value in {**QUICKLY_COMPILED, **INTERPRETED}.items())
 PATIENCE = 120
@@ -164,3 +172,33 @@ def test_a_shop_of_mariadb_in_avro(
         finally:
             kafka_connect.stop("avro")
     check(project, mariadb)
+
+
+@pytest.mark.long
+def test_a_shop_that_was_there_before_its_connector(
+    project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", postgresql.password)
+    shop = ShopWriter(Random(3))
+    postgresql.tell(f"CREATE SCHEMA shop; {SHOP} ALTER TABLE shop.customer ADD COLUMN vip varchar(20)")
+    postgresql.tell("ALTER TABLE shop.customer ALTER COLUMN note SET STORAGE EXTERNAL")
+    postgresql.tell(shop.draw(100))
+    no_data = {"snapshot.mode": "no_data"}
+    kafka_connect.start("behind", kafka_connect.of_postgresql(postgresql, "behind", **no_data))
+    source = THEN_KAFKA.format(server=postgresql) + SOURCE.format(servers=kafka_connect.servers, prefix="behind")
+    project.configure(SETTINGS.format(server=postgresql, quick=QUICK), source, source_kind="jdbc")
+    settings = project.folder / "lakeward.toml"
+    settings.write_text(settings.read_text("utf-8").replace('path = "landing"\n', ""), "utf-8")
+    try:
+        assert "is not there, and must be before" in project.fails("shop.customer")
+        mark_the_end(postgresql)
+        wait_for(project, 100, lambda: project.call("run", "--once"))
+        with shop.changes(postgresql.tell, 3, 0.3):
+            for _ in range(5):
+                project.run()
+        postgresql.tell("TRUNCATE shop.orders")
+        postgresql.tell(shop.draw(20))
+        run_to_the_last(project, postgresql)
+        check(project, postgresql)
+    finally:
+        kafka_connect.stop("behind")

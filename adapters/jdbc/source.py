@@ -49,6 +49,10 @@ class JdbcSource:
     staging: Staging
     files: FilesSource
     now: Callable[[], int] = clock
+    runs_once: bool = False
+    """Whether each table is read once at the most, and by its cursor once more."""
+    _read: set[tuple[TableName, bool]] = field(default_factory=set)
+    """The tables that were read in this process, with whether it was a snapshot."""
     _locks: dict[TableName, Lock] = field(default_factory=dict)
 
     @property
@@ -146,11 +150,13 @@ class JdbcSource:
     ) -> None:
         applied = list(_applied_reads(past))
         snapshot = past.load is not None and _is_due(past, reads, self.now())
-        if snapshot or reads.cursor is not None:
+        is_over = self.runs_once and (dimension.name, snapshot) in self._read
+        if not is_over and (snapshot or reads.cursor is not None):
             staged = (one for item in self._list(dimension.source) if (one := Staged.of(item.name)))
             time = _time(self.now(), past, [*applied, *staged])
             landing = self._landing(dimension, reads, applied, time, is_snapshot=snapshot)
             self.staging.land(dimension.source, self.reader, replace(landing, note=note))
+            self._read.add((dimension.name, snapshot))
 
     def _landing(
         self,
@@ -336,7 +342,7 @@ def make_source(
     files = FilesSource(
         _as_files(root, settings), folder, runtime.spark, {}, of_files, now=runtime.now, small_batch=small
     )
-    return JdbcSource(settings, tables, reader, Staging(root), files, runtime.now)
+    return JdbcSource(settings, tables, reader, Staging(root), files, runtime.now, runtime.runs_once)
 
 
 def _as_files(root: Any, reads: JdbcSourceOptions) -> FilesOptions:

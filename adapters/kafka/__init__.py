@@ -36,7 +36,8 @@ def make_source(options: Options, runtime: Runtime, section: str = "source", **m
         may_be_unreadable=True,
     )
     form = _landing_form(settings, options, runtime, section)
-    return KafkaSource(settings, connect(settings, runtime), Staging(root), source, tables, form, **more)
+    broker, once = connect(settings, runtime), runtime.runs_once
+    return KafkaSource(settings, broker, Staging(root), source, tables, form, runs_once=once, **more)
 
 
 def _landing_form(settings: Any, options: Options, runtime: Runtime, section: str) -> Any:

@@ -56,8 +56,12 @@ class KafkaSource:
     landing_form: LandingForm = field(default_factory=LandingForm)
     follows_snapshot: bool = False
     """Whether the commits say where partitions begin, of which `ends` gave the offsets; others begin at 0."""
+    runs_once: bool = False
+    """Whether no message is read that was sent after the topic of a table was first looked at."""
     beginning: dict[TableName, Past] = field(default_factory=dict)
     """What was known of tables that had no batch when files were last taken for them."""
+    first_ends: dict[tuple[TableName, str], Mapping[int, int]] = field(default_factory=dict)
+    """Where the partitions of a topic ended when it was first looked at for a table, by the topic's id."""
 
     @property
     def lateness(self) -> Lateness:
@@ -168,10 +172,13 @@ class KafkaSource:
 
     def _land(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> list[OffsetRange]:
         """Read what comes next of each partition, up to the committed end, into files."""
+        ends: Mapping[int, int] = {partition: high for partition, (_, high) in topic.partitions.items()}
+        if self.runs_once:
+            ends = self.first_ends.setdefault((table, topic.id), ends)
         wanted = [
-            OffsetRange(topic.name, topic.id, partition, position, topic.partitions[partition].high)
+            OffsetRange(topic.name, topic.id, partition, position, ends[partition])
             for partition, position in sorted(positions.items())
-            if position < topic.partitions[partition].high
+            if position < ends.get(partition, 0)
         ]
         options = self.options
         limits = (options.max_messages, options.max_bytes, options.max_seconds)

@@ -145,6 +145,7 @@ def show_all(ran: Ran, *, is_chosen: bool) -> None:
 def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginManager | None = None) -> _Done:
     tables = wanted.tables
     with alone(configured, manager) as container, view.Bars() as bars:
+        container.runtime().runs_once = True
         _before(configured, container, tables)
         with hands(container) as pool:
             runs = run_tables(container, tables, bars, stop, pool)

@@ -110,6 +110,19 @@ def test_a_query_begins_at_the_highest_cursor_that_was_applied_less_the_overlap(
     assert play.run() == 0, "rows of the overlap alone are nothing new"
 
 
+def test_a_process_that_runs_once_asks_for_a_table_once(tmp_path: Path) -> None:
+    play = of_rows(by_cursor(tmp_path), 1)
+    source = replace(play.open(), runs_once=True)
+    batches = 0
+    while (taken := source.take(play.dimension, play.past)).objects:
+        play._apply(taken)
+        source.archive(play.dimension, taken.objects)
+        batches += 1
+        play.database.put(1 + batches, "new", 60 * batches)
+    assert (batches, [*play.names]) == (2, [1, 2]), "as a whole, and by its cursor"
+    assert (play.run(), play.names) == (1, play.expected)
+
+
 def test_rows_of_a_commit_that_came_late_are_found_within_the_overlap(tmp_path: Path) -> None:
     play = of_rows(by_cursor(tmp_path, overlap="30s"), 1)
     play.database.put(2, "late", 80, is_hidden=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -98,6 +99,22 @@ def test_what_a_crash_left_behind_its_commit_is_removed_with_the_next(tmp_path: 
     own.objects += taken.objects  # committed; the process ends before the files go
     again = own.take()
     assert (again.objects, again.leftovers) == ((), taken.objects)
+
+
+def test_a_process_that_runs_once_ends_though_messages_go_on(tmp_path: Path) -> None:
+    own = feed(tmp_path, max_messages=2)
+    source = replace(own.open(), runs_once=True)
+    own.change = lambda _: source  # one process
+    for _ in range(3):
+        own.send()
+    batches = 0
+    while own.step():
+        batches += 1
+        own.send()
+        own.broker.add_partition(TOPIC)
+    assert (batches, own.ids) == (2, [1, 2, 3])
+    source.runs_once = False
+    assert own.apply() == [1, 2, 3, 4, 5]
 
 
 def test_bounds_of_a_batch_are_kept(tmp_path: Path) -> None:
