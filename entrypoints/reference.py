@@ -117,8 +117,8 @@ _OWN_OF_FILES: Final = """\
 Of the source `files` these are all keys of [its own](#source-files) but `path`, `landing`, `archive`, `max_files`
 and `max_bytes`; `folder` is where the files of this table lie. Of the source `kafka` they are `topics`, `format`,
 `record_key`, `order_by`, `time` and [the keys of messages](#source-kafka) from `source_zone` to
-`before_image_prefix`, and of the source `jdbc` `cursor`, `overlap`, `source_zone`, `every` and `partitions`, of
-[its own](#source-jdbc); with `then = "kafka"` they are `partitions`, and those of the source `kafka`.
+`before_image_prefix`, and of the source `jdbc` `cursor`, `overlap`, `source_zone`, `every`, `partitions` and
+`without`, of [its own](#source-jdbc); with `then = "kafka"` they are the last two, and those of the source `kafka`.
 """
 
 _LEDGER: Final = """\

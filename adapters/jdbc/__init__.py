@@ -13,7 +13,7 @@ from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
 _FEED: Final = "source.kafka"
-_OF_SNAPSHOT: Final = frozenset({"partitions"})
+_OF_SNAPSHOT: Final = frozenset({"partitions", "without"})
 """What a table that goes on with a feed may say of how it is read before; all else is of the feed."""
 
 

@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
+
 from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.schema import Column, Type
+
+_OTHER_IN_MESSAGES: Final = re.compile(
+    r"time( .*)?|timetz|interval( .*)?|bit( varying)?|varbit|money|hstore|point|line|lseg|box|path|polygon|circle"
+    r"|sql_variant|hierarchyid|u?rowid|_.*|.*\[.*",
+)
+"""Types that are texts here and are sent as numbers, bytes, lists or objects; `_` begins the name of an array."""
+_SIZE: Final = re.compile(r" *\([^()]*\)")
+
+
+def without(dimension: Dimension, table: SourceTable, names: Collection[str]) -> SourceTable:
+    """Return a table without columns that are not read; raises ConfigError for a name that cannot be one."""
+    for name in names:
+        if name not in table.names or name in dimension.key:
+            raise ConfigError(
+                f"{dimension.name}: {name} cannot be left out",
+                found="it is a column of the key" if name in dimension.key else "there is no such column",
+                todo="Mend `without`: it names columns as the database writes them.",
+            )
+    return replace(table, columns=tuple(column for column in table.columns if column.name not in names))
 
 
 def columns_of(dimension: Dimension, table: SourceTable) -> tuple[Column, ...]:
@@ -16,6 +40,25 @@ def columns_of(dimension: Dimension, table: SourceTable) -> tuple[Column, ...]:
     one that is declared as what it cannot be read as.
     """
     return tuple(Column(one.name, _type_of(dimension, one)) for one in table.columns)
+
+
+def refuse_other_forms(dimension: Dimension, table: SourceTable, columns: Sequence[Column]) -> None:
+    """Raise ConfigError for columns whose values messages would send in another form than the database has."""
+    text = Type("string")
+    other = [
+        f"{source.name} ({source.written})"
+        for source, column in zip(table.columns, columns, strict=True)
+        if column.type == text
+        and (source.type != text or _OTHER_IN_MESSAGES.fullmatch(_SIZE.sub("", source.written.lower())))
+    ]
+    if other:
+        raise ConfigError(
+            f"{dimension.name}: values of a column would have two forms",
+            found="read as texts of the database, and sent otherwise: " + ", ".join(other),
+            todo="Nothing was read. Leave such columns out on both sides: `without` under "
+            f'[tables."{dimension.name}".source], and in the settings of the connector '
+            "(`column.exclude.list`). A column of numbers or times must not be declared as string.",
+        )
 
 
 def _type_of(dimension: Dimension, column: SourceColumn) -> Type:

@@ -76,6 +76,7 @@ class TableReads(BaseModel):
         description="In how many ranges of the key a snapshot is read at once at the most. Without it: 4 from "
         "PostgreSQL, whose readers share one snapshot, and 1 from any other.",
     )
+    without: list[str] = Field([], description="Columns that are not read, as the database writes them.")
 
 
 _OF_CURSORS: Final = frozenset({"cursor", "overlap", "source_zone", "every"})

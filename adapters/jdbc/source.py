@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.files.names import in_folders
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.source import FilesSource
-from lakeward.adapters.jdbc.columns import columns_of
+from lakeward.adapters.jdbc.columns import columns_of, refuse_other_forms, without
 from lakeward.adapters.jdbc.cursors import check_cursor
 from lakeward.adapters.jdbc.names import PATTERN, Staged, StagedNames
 from lakeward.adapters.jdbc.options import JdbcSourceOptions, micros
@@ -168,8 +168,10 @@ class JdbcSource:
         is_snapshot: bool,
     ) -> Landing:
         """Return what to read; a snapshot reads all rows, a query those from the highest cursor on."""
-        table = self._describe(dimension)
+        table = without(dimension, self._describe(dimension), reads.without)
         columns = columns_of(dimension, table)
+        if reads.then is not None:
+            refuse_other_forms(dimension, table, columns)
         last = max(applied, key=lambda one: one.time, default=None)
         key = next((column.name for column in columns if column.name == dimension.key[0]), None)
         query = Query(table=table, columns=columns, key=key, partitions=reads.partitions)

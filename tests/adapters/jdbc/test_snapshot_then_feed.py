@@ -19,10 +19,12 @@ from fake_broker import FakeBroker
 from fake_database import ITEM, START, FakeDatabase
 
 from lakeward.adapters import jdbc, kafka
+from lakeward.adapters.jdbc.columns import columns_of, refuse_other_forms, without
 from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.jdbc.reader import Query
 from lakeward.adapters.jdbc.snapshot_then_feed import SnapshotThenFeed
 from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.ledger import Past, SourceObject, Taken
@@ -308,6 +310,73 @@ def test_nothing_loads_such_a_table_anew_while_it_is_there(tmp_path: Path) -> No
         source.take(dimension_of(source), replace(shop.past, load=Load(epoch=2)))
     with pytest.raises(ConfigError, match="its full loads are snapshots"):
         source.take(replace(dimension_of(source), snapshots=Snapshots()), shop.past)
+
+
+def described(**types: tuple[str, str | None]) -> SourceTable:
+    """Return a table by the types of its columns: those of the database, and ours."""
+    columns = [
+        SourceColumn(name=name, written=written, type=None if own is None else parse_type(own))
+        for name, (written, own) in {"id": ("int4", "int"), **types}.items()
+    ]
+    return SourceTable(name=ITEM, columns=tuple(columns), key=("id",))
+
+
+@pytest.mark.parametrize(
+    ("written", "own", "declared"),
+    [
+        ("time", "string", None),
+        ("time(6)", "string", None),
+        ("time without time zone", "string", None),
+        ("timetz", "string", None),
+        ("INTERVAL DAY(2) TO SECOND(6)", "string", None),
+        ("interval", "string", None),
+        ("bit varying(3)", "string", None),
+        ("money", "string", None),
+        ("_text", "string", None),
+        ("integer[]", "string", None),
+        ("numeric", None, "string"),
+        ("timestamp", "timestamp_ntz", "string"),
+        ("int4", "int", "string"),
+    ],
+)
+def test_a_column_that_messages_send_in_another_form_is_refused(
+    written: str, own: str, declared: str | None
+) -> None:
+    table = described(odd=(written, own), name=("text", "string"))
+    columns = [Column("id", parse_type("int"))]
+    columns += [Column("odd", parse_type(declared))] if declared else []
+    dimension = Dimension(name=ITEM, schema=Schema(tuple(columns)), key=("id",))
+    with pytest.raises(ConfigError, match="would have two forms") as raised:
+        refuse_other_forms(dimension, table, columns_of(dimension, table))
+    assert raised.value.found is not None
+    assert raised.value.found.endswith(f"sent otherwise: odd ({written})")
+    kept = without(dimension, table, ["odd"])
+    refuse_other_forms(dimension, kept, columns_of(dimension, kept))
+    assert kept.names == ("id", "name")
+
+
+@pytest.mark.parametrize("written", ["text", "varchar(20)", "uuid", "jsonb", "mood", "timeline", "bitmap", "enum"])
+def test_texts_have_one_form(written: str) -> None:
+    table = described(name=(written, "string"), at=("timestamp", "timestamp_ntz"))
+    dimension = Dimension(name=ITEM, schema=Schema(()), key=("id",))
+    refuse_other_forms(dimension, table, columns_of(dimension, table))
+
+
+@pytest.mark.parametrize(("name", "words"), [("id", "a column of the key"), ("nmae", "no such column")])
+def test_what_cannot_be_left_out_is_said(name: str, words: str) -> None:
+    dimension = Dimension(name=ITEM, schema=Schema(()), key=("id",))
+    with pytest.raises(ConfigError, match=f"{name} cannot be left out") as raised:
+        without(dimension, described(), [name])
+    assert words in str(raised.value.found)
+
+
+def test_columns_that_are_left_out_are_not_read(tmp_path: Path) -> None:
+    shop = begun(tmp_path)
+    source = shop.open()
+    source.snapshot.of_tables = {ITEM: source.snapshot.options.model_copy(update={"without": ["name"]})}
+    source.take(dimension_of(source), shop.past)
+    assert [column.name for column in shop.database.queries[0].columns] == ["id"]
+    assert shop.database.queries[0].table.names == ("id",)
 
 
 @pytest.mark.parametrize(
