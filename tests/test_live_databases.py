@@ -104,7 +104,7 @@ def check(project: Project, server: servers.Server) -> None:
     """Check that all tables equal their source: by `verify`, and by readers that are not lakeward."""
     ended = project.call("verify", "--against", "source", "--json")
     assert ended.code == 0, ended.out + ended.err
-    # Debezium sends a time of day as a number, or is told not to.
+    # Debezium sends a time of day as a number, or is told not to send it.
     assert [[*one["not_compared"]] for one in ended.document["tables"]] == [[], ["due"]]
     for table, columns in TABLES.items():
         told = server.tell(f"SELECT CONCAT_WS('|', {', '.join(columns)}) FROM {table}").splitlines()
@@ -186,7 +186,7 @@ def test_a_shop_that_was_there_before_its_connector(
     no_data = {"snapshot.mode": "no_data", "column.exclude.list": "shop.orders.due"}
     kafka_connect.start("behind", kafka_connect.of_postgresql(postgresql, "behind", **no_data))
     source = THEN_KAFKA.format(server=postgresql) + SOURCE.format(servers=kafka_connect.servers, prefix="behind")
-    tables = f'{SETTINGS}source = {{{{ without = ["due"] }}}}\n'
+    tables = f'{SETTINGS}source = {{{{ without = ["due"] }}}}\ncatalogue = {{{{ left_out = ["due"] }}}}\n'
     project.configure(tables.format(server=postgresql, quick=QUICK), source, source_kind="jdbc")
     settings = project.folder / "lakeward.toml"
     settings.write_text(settings.read_text("utf-8").replace('path = "landing"\n', ""), "utf-8")

@@ -56,8 +56,8 @@ def refuse_other_forms(dimension: Dimension, table: SourceTable, columns: Sequen
             f"{dimension.name}: values of a column would have two forms",
             found="read as texts of the database, and sent otherwise: " + ", ".join(other),
             todo="Nothing was read. Leave such columns out on both sides: `without` under "
-            f'[tables."{dimension.name}".source], and in the settings of the connector '
-            "(`column.exclude.list`). A column of numbers or times must not be declared as string.",
+            f'[tables."{dimension.name}".source], `left_out` under its catalogue where there is one, and '
+            "`column.exclude.list` at the connector. A number or a time must not be declared as string.",
         )
 
 
