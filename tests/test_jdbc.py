@@ -40,7 +40,7 @@ def objects(project: Project, table: str) -> list[Any]:
 
 
 ITEM = """
-    CREATE SCHEMA shop;
+    DROP SCHEMA IF EXISTS shop CASCADE; CREATE SCHEMA shop;
     CREATE TABLE shop.item (
         id bigint PRIMARY KEY, name text, price numeric(8,2), free numeric, at timestamptz, local timestamp,
         born date, raw bytea, ok boolean, d double precision, doc jsonb, u uuid, tags text[], t time, bits bit(3),
@@ -210,7 +210,7 @@ def test_a_snapshot_of_postgresql_goes_on_with_a_topic(
     project: Project, postgresql: servers.Server, kafka_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     postgresql.tell("""
-        CREATE SCHEMA shop;
+        DROP SCHEMA IF EXISTS shop CASCADE; CREATE SCHEMA shop;
         CREATE TABLE shop.item (id int PRIMARY KEY, name text, price numeric(8,2));
         INSERT INTO shop.item VALUES (1, 'a', 1.50), (2, 'b', NULL), (3, 'c', 3)""")
     topic = "shop.shop.item"

@@ -7,7 +7,10 @@ values that the database did not log, tombstones, markers of transactions, heart
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -42,6 +45,14 @@ lateness = "1h"
 key = ["region", "number"]
 lateness = "1h"
 """
+KEPT = """
+[tables."shop.kept"]
+reads = "shop.customer"
+key = ["id"]
+mode = "history"
+lateness = "1h"
+history = { validity = "time" }
+"""
 SOURCE = """
 servers = "{servers}"
 topics = "{prefix}.{{schema}}.{{table}}"
@@ -57,22 +68,29 @@ then = "kafka"
 """
 TABLES = {"shop.customer": ("id", "name", "balance", "note", "vip"), "shop.orders": ("region", "number", "total")}
 QUICK = ", ".join(f'"{name}" = "{value}"' for name, value in {**QUICKLY_COMPILED, **INTERPRETED}.items())
+ANEW = "DROP SCHEMA IF EXISTS shop CASCADE; CREATE SCHEMA shop;"
 PATIENCE = 120
 """Seconds in which what was written must be applied."""
 
 
 @pytest.fixture
 def project(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Project:
     """Return a project whose clock is that of the databases."""
     monkeypatch.chdir(tmp_path)
-    return Project(tmp_path, capsys)
+    return Project(tmp_path, capsys, getattr(request, "param", "iceberg"))
 
 
-def configure(project: Project, connect: Connect, server: servers.Server, prefix: str, more: str = "") -> None:
+def configure(
+    project: Project, connect: Connect, server: servers.Server, prefix: str, more: str = "", tables: str = ""
+) -> None:
     source = SOURCE.format(servers=connect.servers, prefix=prefix) + more
-    project.configure(SETTINGS.format(server=server, quick=QUICK), source, source_kind="kafka")
+    project.configure(SETTINGS.format(server=server, quick=QUICK) + tables, source, source_kind="kafka")
 
 
 def mark_the_end(server: servers.Server) -> int:
@@ -106,6 +124,11 @@ def check(project: Project, server: servers.Server) -> None:
     assert ended.code == 0, ended.out + ended.err
     # Debezium sends a time of day as a number, or is told not to send it.
     assert [[*one["not_compared"]] for one in ended.document["tables"]] == [[], ["due"]]
+    check_rows(project, server)
+
+
+def check_rows(project: Project, server: servers.Server) -> None:
+    """Check by readers that are not lakeward that all mirrors equal their source, and that no row waits."""
     for table, columns in TABLES.items():
         told = server.tell(f"SELECT CONCAT_WS('|', {', '.join(columns)}) FROM {table}").splitlines()
         rows = project.read(table.removeprefix("shop."), "shop", columns)
@@ -114,16 +137,35 @@ def check(project: Project, server: servers.Server) -> None:
     assert project.entries() == []
 
 
-def test_a_shop_of_postgresql_that_is_followed_and_killed_once(
-    project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
+def check_history(project: Project) -> None:
+    """Check that the versions of a customer do not overlap, and that the current ones are the mirror."""
+    columns = TABLES["shop.customer"]
+    versions: dict[int, list[tuple[datetime, datetime | None]]] = defaultdict(list)
+    current = []
+    for *cells, is_current, began, ended in project.read(
+        "kept", "shop", (*columns, "is_current", "valid_from", "valid_to")
+    ):
+        versions[cells[0]].append((began, ended))
+        assert is_current == (ended is None)
+        current += [tuple(cells)] if is_current else []
+    assert sorted(current, key=str) == sorted(project.read("customer", "shop", columns), key=str)
+    assert max(map(len, versions.values())) > 3, "there is a history to look at"
+    for spans in versions.values():
+        ordered = sorted(spans, key=lambda span: span[0])
+        assert all(ended is None or began < ended for began, ended in ordered)
+        assert all(ended is not None and ended <= began for (_, ended), (began, _) in pairwise(ordered))
+
+
+def follow_and_kill(
+    project: Project, connect: Connect, server: servers.Server, name: str, tables: str = "", kills: int = 1
 ) -> None:
-    monkeypatch.setenv("DB_PASSWORD", postgresql.password)
+    """Follow a shop of PostgreSQL that lives, under kills of all that runs, until all that was written is there."""
     shop = ShopWriter(Random(1))
-    postgresql.tell(f"CREATE SCHEMA shop; {SHOP}")
-    postgresql.tell("ALTER TABLE shop.customer ALTER COLUMN note SET STORAGE EXTERNAL")
-    postgresql.tell(shop.draw(10))
-    kafka_connect.start("live", kafka_connect.of_postgresql(postgresql, "live"))
-    configure(project, kafka_connect, postgresql, "live")
+    server.tell(f"{ANEW} {SHOP}")
+    server.tell("ALTER TABLE shop.customer ALTER COLUMN note SET STORAGE EXTERNAL")
+    server.tell(shop.draw(10))
+    connect.start(name, connect.of_postgresql(server, name))
+    configure(project, connect, server, name, tables=tables)
     settings = project.folder / "lakeward.toml"
     settings.write_text(settings.read_text("utf-8").replace('name = "shop"', 'name = "shop"\npoll = "1s"', 1))
     started: list[Following] = []
@@ -133,18 +175,39 @@ def test_a_shop_of_postgresql_that_is_followed_and_killed_once(
         return started[-1]
 
     try:
-        with shop.changes(postgresql.tell, 3, 0.3):
+        with shop.changes(server.tell, 3, 0.3):
             follow().wait_for_a_commit()
-            postgresql.tell(shop.add_column("vip") + shop.draw(20))
-            started[0].end(with_java=True)
-            postgresql.tell("TRUNCATE shop.orders")
-            follow().wait_for_a_commit()
-        wait_for(project, mark_the_end(postgresql), lambda: time.sleep(0.5))
-        check(project, postgresql)
+            server.tell(shop.add_column("vip") + shop.draw(20))
+            for number in range(kills):
+                started[-1].end(with_java=number % 2 == 0)
+                server.tell("TRUNCATE shop.orders")
+                follow().wait_for_a_commit()
+        wait_for(project, mark_the_end(server), lambda: time.sleep(0.5))
     finally:
         for following in started:
             following.clean()
-        kafka_connect.stop("live")
+        connect.stop(name)
+
+
+def test_a_shop_of_postgresql_that_is_followed_and_killed_once(
+    project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", postgresql.password)
+    follow_and_kill(project, kafka_connect, postgresql, "live")
+    check(project, postgresql)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "project", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)], indirect=True
+)
+def test_mirrors_and_a_history_of_a_shop_that_is_killed_thrice(
+    project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", postgresql.password)
+    follow_and_kill(project, kafka_connect, postgresql, f"live_{project.kind}", KEPT, kills=3)
+    check_rows(project, postgresql)
+    check_history(project)
 
 
 def run_to_the_last(project: Project, server: servers.Server) -> None:
@@ -180,7 +243,7 @@ def test_a_shop_that_was_there_before_its_connector(
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", postgresql.password)
     shop = ShopWriter(Random(3))
-    postgresql.tell(f"CREATE SCHEMA shop; {SHOP} ALTER TABLE shop.customer ADD COLUMN vip varchar(20)")
+    postgresql.tell(f"{ANEW} {SHOP} ALTER TABLE shop.customer ADD COLUMN vip varchar(20)")
     postgresql.tell("ALTER TABLE shop.customer ALTER COLUMN note SET STORAGE EXTERNAL")
     postgresql.tell(shop.draw(100))
     no_data = {"snapshot.mode": "no_data", "column.exclude.list": "shop.orders.due"}
