@@ -25,6 +25,10 @@ _STALE: Final = f"{_LOWER}, and changes are stale"
 _REGRESSION: Final = (
     "is the first of changes that are newer than what came of their rows before, and lower in the log"
 )
+_OPEN: Final = (
+    "lies below the initial snapshot before it, which cannot have seen it (its transaction was open then, and "
+    "where that committed is not told)"
+)
 _NO_PLACE: Final = "tells no place in the log, and what came before it does"
 _NEW_PARTITION: Final = "is the first of a partition since the log started over in others, and its place is lower"
 
@@ -268,6 +272,8 @@ def _why(step: LogStep, before: LogReached) -> str:
     """Say what shows that a row is of another log than those before its object."""
     if step.is_read:
         return _READ
+    if step.was_open:
+        return _OPEN
     if not step.has_place:
         return _NO_PLACE
     if before.is_other_server(step.log):

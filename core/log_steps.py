@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple, Self
 LEAST_GAP: Final = 1_000_000
 """By how many microseconds a change must be newer than all before it: commit times of one log may cross by less."""
 
+OPEN_FOR: Final = 3600 * 1_000_000
+"""How many microseconds before the first row of a snapshot a change may be committed that the snapshot has not."""
 
 OVERLAP: Final = "~"
 """What begins the name of a log in which transactions overlap."""
@@ -73,13 +75,15 @@ class LogSpan(NamedTuple):
 class LogStep(NamedTuple):
     """A row that steps back in the log of its source: of which log it is, and whether it tells a place.
 
-    `is_read` says that it is a row of an initial snapshot.
+    `is_read` says that it is a row of an initial snapshot, `was_open` that it is a change of a transaction that
+    such a snapshot did not see.
     """
 
     row: int
     log: LogName = LogName()
     has_place: bool = True
     is_read: bool = False
+    was_open: bool = False
 
 
 class LogSteps(NamedTuple):
@@ -93,12 +97,20 @@ class LogSteps(NamedTuple):
     likely: LogStep | None = None
 
 
+class SnapshotPlace(NamedTuple):
+    """The place of an initial snapshot, and the time of its first row, in microseconds since 1970."""
+
+    place: int
+    time: int
+
+
 class LogReached(NamedTuple):
     """How far a table has come: least and greatest place, greatest time, and the logs that it has seen.
 
-    `read_time` is the greatest time of rows of snapshots in the batch. Partitions of a topic come one apart from
-    the other: `partitions` are how far each has come, by the order behind its objects, and `ends` has that order
-    for the objects of the batch that are of partitions, by theirs.
+    `read_time` is the greatest time of rows of snapshots in the batch, `snapshot` where the highest initial one
+    lies, whatever the partition that it came in. Partitions of a topic come one apart from the other: `partitions`
+    are how far each has come, by the order behind its objects, and `ends` has that order for the objects of the
+    batch that are of partitions, by theirs.
     """
 
     lowest: int | None = None
@@ -106,6 +118,7 @@ class LogReached(NamedTuple):
     time: int | None = None
     logs: frozenset[LogName] = frozenset()
     read_time: int | None = None
+    snapshot: SnapshotPlace | None = None
     ends: Mapping[int, int] = {}
     partitions: Mapping[int, LogReached] = {}
 
@@ -122,7 +135,9 @@ class LogReached(NamedTuple):
 
     def of(self, order: int) -> LogReached:
         """Return how far the partition of an object has come; the table, where it is of none."""
-        return self.partitions.get(self.ends[order], LogReached()) if order in self.ends else self
+        if order not in self.ends:
+            return self
+        return self.partitions.get(self.ends[order], LogReached())._replace(snapshot=self.snapshot)
 
     def is_new(self, order: int) -> bool:
         """Whether an object is of a partition of which nothing is known yet."""
@@ -140,7 +155,8 @@ class LogReached(NamedTuple):
         """Return this with the bounds and the log of these changes, whatever the partition that they are of."""
         logs = self.logs | {span.log} if span.log.is_told else self.logs
         if span.of_reads:
-            return self._replace(logs=logs, read_time=_greatest(span.latest, self.read_time))
+            snapshot = _higher(self.snapshot, span)
+            return self._replace(logs=logs, read_time=_greatest(span.latest, self.read_time), snapshot=snapshot)
         least = span.least if span.has_places else 0
         lowest = [place for place in (least, self.lowest) if place]
         highest = [place for place in (span.greatest, self.highest) if place]
@@ -163,6 +179,16 @@ class LogReached(NamedTuple):
     def is_newer(self, time: int | None) -> bool:
         """Whether a time is later than all that were seen, by more than times of one log may cross."""
         return time is not None and self.time is not None and time - self.time >= LEAST_GAP
+
+    def is_below_snapshot(self, change: LogChange) -> bool:
+        """Whether a change lies below an initial snapshot that came before it, which cannot have seen it.
+
+        Its transaction wrote before the snapshot and committed behind it. It tells the place at which it wrote, and
+        not that of its commit: then places do not say which of the two is newer.
+        """
+        if self.snapshot is None or change.time is None:
+            return False
+        return change.place < self.snapshot.place and change.time >= self.snapshot.time - OPEN_FOR
 
     def is_of_new_log(self, read: LogChange) -> bool:
         """Whether a row of an initial snapshot can only be of a log that starts over.
@@ -192,6 +218,16 @@ class LogChange(NamedTuple):
     has_place: bool = True
     is_initial: bool = False
     is_truncate: bool = False
+
+
+def _higher(known: SnapshotPlace | None, span: LogSpan) -> SnapshotPlace | None:
+    """Return the higher of initial snapshots, with the time of its first row."""
+    if not (span.is_initial and span.has_places) or span.earliest is None:
+        return known
+    found = SnapshotPlace(span.greatest, span.earliest)
+    if known is None or known.place < found.place:
+        return found
+    return known if found.place < known.place else min(known, found)
 
 
 def _greatest(*times: int | None) -> int | None:
@@ -229,7 +265,8 @@ def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReach
     row steps back for sure if it is newer than all before it and below the highest place before it; where
     transactions overlap, below the lowest that the table had, unless it is a truncate: of those that a table begins
     with, the longest may be the first that began. One that is below the highest place and is of a server not seen
-    before the object, or tells no place, does so whatever its time.
+    before the object, or tells no place, does so whatever its time. So does one below an initial snapshot that came
+    before it and cannot have seen it.
     """
     reached, sure, likely = before, None, None
     for change in sorted(changes):
@@ -244,6 +281,8 @@ def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReach
         is_lower = reached.highest is not None and change.place < reached.highest
         is_lowest = table.lowest is not None and change.place < table.lowest
         step = LogStep(change.row, log, change.has_place)
+        if overlaps and reached.is_below_snapshot(change):
+            sure = sure or step._replace(was_open=True)
         if is_lower and (is_other or (is_newer and (is_lowest or not overlaps))):
             sure = sure or step
         if overlaps and is_lower and is_newer:

@@ -10,7 +10,7 @@ from lakeward.core.job import Job, Look, Watch, unwatched
 from lakeward.core.ledger import Past
 from lakeward.core.loads import Load, awaited_load
 from lakeward.core.memory import floor
-from lakeward.core.order_by import refuse_other_order
+from lakeward.core.order_by import COMMIT_TIME, refuse_other_order
 from lakeward.core.ports import Recalled
 from lakeward.core.progress import Progress
 from lakeward.core.refusals import refuse_other_memory
@@ -29,8 +29,8 @@ def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Lo
     with watch("recall"):
         recalled = recall(job, standing.progress)
     with watch("take"):
-        past = _past(job, standing.progress, recalled, is_whole=is_whole)
         order_by = job.source.order_by(job.dimension)
+        past = _past(job, standing.progress, recalled, order_by, is_whole=is_whole)
         if past.load is None or past.load.since is None:  # what was asked for begins anew
             refuse_other_order(job.dimension, standing.schema, standing.progress, order_by)
         try:
@@ -62,8 +62,9 @@ def load_before(job: Job[F], progress: Progress, recalled: Recalled) -> Load | N
     return awaited_load(job.dimension.snapshots, progress, recalled.reloads, recalled.wholes)
 
 
-def _past(job: Job[F], progress: Progress, recalled: Recalled, *, is_whole: bool) -> Past:
-    lowest = floor(job.dimension.lateness, recalled.records, progress.mark, progress.epoch)
+def _past(job: Job[F], progress: Progress, recalled: Recalled, order_by: str | None, *, is_whole: bool) -> Past:
+    by_times = order_by == COMMIT_TIME
+    lowest = floor(job.dimension.lateness, recalled.records, progress.mark, progress.epoch, by_times=by_times)
     load = load_before(job, progress, recalled)
     if load is not None and job.statistics is not None:
         load = replace(load, told=job.statistics.full_load(job.dimension.source))

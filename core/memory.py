@@ -18,7 +18,16 @@ from typing import Self
 
 from lakeward.core.chains import chains
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Within
-from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, ChangeEvent, Key, Mark, Operation, Position
+from lakeward.core.events import (
+    LOAD_SEQUENCE,
+    NO_SEQUENCE,
+    READ_SEQUENCE,
+    ChangeEvent,
+    Key,
+    Mark,
+    Operation,
+    Position,
+)
 from lakeward.core.fold import Row, apply, at_its_end
 
 
@@ -215,15 +224,23 @@ def next_mark(memory: Memory, lateness: Lateness) -> Mark | None:
     return memory.mark if mark is None else max(mark, memory.mark or mark)
 
 
-def floor(lateness: Lateness, records: Iterable[Record], mark: Mark | None, epoch: int = 1) -> int | None:
+def floor(
+    lateness: Lateness, records: Iterable[Record], mark: Mark | None, epoch: int = 1, *, by_times: bool = False
+) -> int | None:
     """Return the order of the objects of an epoch at or below which nothing may appear any more, or None.
 
     Of an `ordered` table that is the last object; else the last of a batch that lies at or
-    below the mark as a whole.
+    below the mark as a whole. Where a table goes `by_times` now, nothing may appear below what it has without:
+    every time would be above that.
     """
     passed = [record for record in records if record.is_of(epoch)]
     if not isinstance(lateness, Ordered):
-        passed = [record for record in passed if mark is not None and record.greatest.mark <= mark]
+        passed = [
+            record
+            for record in passed
+            if (mark is not None and record.greatest.mark <= mark)
+            or (by_times and record.greatest.sequence == NO_SEQUENCE)
+        ]
     return max((order for record in passed for order in record.objects), default=None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Generic, TypeVar
 
 from lakeward.core.databases import DATABASE_ALARM, add_databases, refuse_other_databases
@@ -16,7 +17,7 @@ from lakeward.core.history.kept import options_of
 from lakeward.core.job import Idle, Job, Look, OthersAlone, Prepared, Settlement, Watch, unwatched
 from lakeward.core.ledger import Taken, digest_of
 from lakeward.core.log_restart import LOG_ALARM, LogRestart, find_suspects
-from lakeward.core.log_steps import LogName, LogReached
+from lakeward.core.log_steps import LogName, LogReached, SnapshotPlace
 from lakeward.core.looking import look, recall
 from lakeward.core.memory import Memory, next_mark
 from lakeward.core.mending import check_every
@@ -225,6 +226,7 @@ def _reached(seen: Look, taken: Taken, epoch: int) -> LogReached:
         max(highest, default=None),
         progress.time,
         logs,
+        snapshot=progress.snapshot,
         ends=ends,
         partitions={} if progress.partitions is None else progress.partitions,
     )
@@ -238,6 +240,14 @@ def _partitions_after(found: Found[F], planned: MergePlan) -> Mapping[int, LogRe
         for span in item.spans:
             reached = reached.after(item.object.order, span)
     return {end: known._replace(read_time=None) for end, known in reached.partitions.items()} or None
+
+
+def _snapshot_after(found: Found[F], planned: MergePlan) -> SnapshotPlace | None:
+    """Return where the highest initial snapshot lies in the log of the source, once the batch is committed."""
+    reached = LogReached(snapshot=None if planned.replaces else found.standing.progress.snapshot)
+    for item in planned.facts.objects:
+        reached = reduce(LogReached.with_span, item.spans, reached)
+    return reached.snapshot
 
 
 def _logs_after(found: Found[F], planned: MergePlan) -> tuple[str, ...] | None:
@@ -320,6 +330,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         digest=digest_of(item.object for item in facts.objects),
         logs=_logs_after(found, planned),
         partitions=_partitions_after(found, planned),
+        snapshot=_snapshot_after(found, planned),
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
         others=add_others(None if planned.replaces else before.others, facts.others),

@@ -11,12 +11,13 @@ from lakeward.core.clock import Ahead, Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Match
 from lakeward.core.events import Mark, Position, Sequences
-from lakeward.core.log_steps import LogReached
+from lakeward.core.log_steps import LogReached, SnapshotPlace
 from lakeward.core.other_tables import OtherTables
 from lakeward.core.twins import Twin
 
 _OF_FEW: Final = frozenset(
-    {"match", "current", "history", "numbered", "joined", "logs", "partitions", "others", "databases", "order_by"}
+    {"match", "current", "history", "numbered", "joined", "logs", "partitions", "snapshot", "others", "databases"}
+    | {"order_by"}
 )
 
 _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
@@ -30,6 +31,7 @@ _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "key": tuple,
     "logs": tuple,
     "partitions": lambda found: {int(end): LogReached.of_parts(parts) for end, parts in found.items()},
+    "snapshot": lambda parts: SnapshotPlace(*parts),
     "others": OtherTables.of,
     "databases": tuple,
 }
@@ -54,7 +56,8 @@ class Progress:
     given (None: versions have none). In a joined table `joined` says how far it has passed its sources, as
     `core.joined.plan` writes it (None: it is none). `logs` names the logs of the source that its changes came from,
     where messages do, as `core.log_restart.LogName` writes them; `partitions` are how far each partition of a topic
-    has come there, by the order behind its objects (None: there are none). `others` are the messages of other
+    has come there, by the order behind its objects (None: there are none). `snapshot` is where the highest initial
+    snapshot lies there (None: there is none). `others` are the messages of other
     tables in the objects of all batches of the epoch (None: there are none). `databases` are those that the rows of
     these batches name (None: they name none). `order_by` is the column whose values put its events in order, as
     `Source.order_by` returns it (None: nobody wrote it down).
@@ -82,6 +85,7 @@ class Progress:
     digest: str | None = None
     logs: tuple[str, ...] | None = None
     partitions: Mapping[int, LogReached] | None = None
+    snapshot: SnapshotPlace | None = None
     others: OtherTables | None = None
     databases: tuple[str, ...] | None = None
     order_by: str | None = None

@@ -46,6 +46,11 @@ def alone(lsn: int) -> dict[str, Any]:
     return {"connector": "postgresql", "lsn": lsn}
 
 
+def untold(lsn: int, snapshot: str = "false") -> dict[str, Any]:
+    """Return a place as PostgreSQL's connector tells it until it has seen a commit."""
+    return {"connector": "postgresql", "lsn": lsn, "sequence": json.dumps([None, str(lsn)]), "snapshot": snapshot}
+
+
 def mysql(file: str, pos: int, server: int = 1) -> dict[str, Any]:
     return {"connector": "mysql", "file": file, "pos": pos, "row": 0, "server_id": server}
 
@@ -155,6 +160,20 @@ RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] = {
             [("u", 1, "b", HOUR, mysql("bin.000001", 4, 2)), ("d", 2, None, HOUR, mysql("bin.000001", 90, 2))],
         ),
     ),
+    "open_at_the_snapshot": (
+        "24h",
+        (
+            [("r", 1, "a", 0, untold(200, "first")), ("r", 2, "a", HOUR, untold(200, "last"))],
+            [("u", 1, "b", HOUR // 2, untold(150)), ("d", 2, None, HOUR // 2, untold(151))],
+        ),
+    ),
+    "open_and_places_of_changes_alone": (
+        "ordered",
+        (
+            [("r", key, "a", 0, {**alone(200), "snapshot": "true"}) for key in (1, 2)],
+            [("u", 1, "b", 0, alone(150)), ("u", 2, "c", 1000, alone(300)), ("d", 2, None, 2000, alone(301))],
+        ),
+    ),
 }
 """Feeds of two files; the log starts over in the second, or its messages tell no place there.
 
@@ -188,6 +207,13 @@ NO_RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] 
         (
             [("c", 1, "a", 0, postgres(900)), ("u", 1, "b", HOUR, postgres(950))],
             [("c", 1, "a", 0, postgres(900)), ("u", 1, "b", HOUR, postgres(950))],
+        ),
+    ),
+    "behind_a_snapshot": (
+        "24h",
+        (
+            [("r", 1, "a", 0, untold(200, "first")), ("r", 2, "b", HOUR, untold(200, "last"))],
+            [("u", 1, "b", HOUR // 2, untold(210)), ("u", 2, "b", HOUR, postgres(290))],
         ),
     ),
     "behind": (

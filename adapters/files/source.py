@@ -104,7 +104,10 @@ class FilesSource:
         options = self._options(dimension)
         if options.is_messages:
             return LOG_PLACE if options.has_places else ARRIVAL
-        return "" if options.order_by is None else str(OrderBy(options.order_by, options.source_zone))
+        if options.order_by is None:
+            return ""
+        formats = self.patterns.get(dimension.source, {})
+        return str(OrderBy(options.order_by, options.source_zone, formats.get(options.order_by, "")))
 
     def check(self, dimension: Dimension, past: Past) -> None:
         """Raise ConfigError for a table that its files cannot be read for as its settings say."""

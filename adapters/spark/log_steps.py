@@ -28,7 +28,7 @@ from lakeward.adapters.spark.events import (
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
 from lakeward.core.events import LOAD_SEQUENCE, NO_SEQUENCE, UNORDERED, Operation
-from lakeward.core.log_steps import LEAST_GAP, OVERLAP, LogName, LogReached, LogSpan, LogStep, LogSteps
+from lakeward.core.log_steps import LEAST_GAP, OPEN_FOR, OVERLAP, LogName, LogReached, LogSpan, LogStep, LogSteps
 
 
 def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
@@ -93,8 +93,11 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
         f"{columns[INITIAL]} AS is_initial",
     )
     types = {"object": "bigint", **dict.fromkeys(("lowest", "highest", "lowest_of_table"), "decimal(38,0)")}
-    types |= {"latest": "bigint", "latest_read": "bigint"}
-    starts = [(o, r.lowest, r.highest, reached.of(o).lowest, r.time, r.read_time) for o, r in before.items()]
+    types |= {"latest": "bigint", "latest_read": "bigint", "snapshot": "decimal(38,0)", "snapshot_time": "bigint"}
+    starts = [
+        (o, r.lowest, r.highest, reached.of(o).lowest, r.time, r.read_time, *(r.snapshot or (None, None)))
+        for o, r in before.items()
+    ]
     compared = changes.join(F.broadcast(inline(frame.sparkSession, types, starts)), "object")
     rows = _with_steps(compared, _of_other_servers(found, before)).collect()
     return {row["object"]: LogSteps(_step(row["sure"]), _step(row["likely"])) for row in rows}
@@ -106,6 +109,10 @@ def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
     lowest = f"least(lowest, min(CASE WHEN has_place AND NOT is_read THEN place END) {over})"
     latest = f"max(CASE WHEN NOT is_read THEN time END) {over}"
     newest = f"greatest(latest, latest_read, max(time) {over})"
+    # The highest place comes first, and of that the earliest time.
+    told = "CASE WHEN is_initial AND has_place AND time IS NOT NULL THEN struct(-place AS below, time) END"
+    known = "CASE WHEN snapshot IS NOT NULL THEN struct(-snapshot AS below, snapshot_time AS time) END"
+    snapshot = f"least({known}, min({told}) {over})"
     running = compared.selectExpr(
         *("object", "row", "place", "time", "log", "has_place", "is_read"),
         "overlaps AND has_place AND NOT is_read AS overlaps",
@@ -113,23 +120,27 @@ def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
         f"coalesce(place < greatest(highest, max(CASE WHEN NOT is_read THEN place END) {over}), false) AS is_lower",
         "coalesce(place < lowest_of_table, false) AS is_lowest",
         f"coalesce(time - greatest(latest, {latest}) >= {LEAST_GAP}, false) AS is_newer",
+        f"{snapshot} AS snapshot",
         f"is_initial AND has_place AND place > {lowest} AND time - {newest} >= {LEAST_GAP} AS is_new_snapshot",
     )
-    is_sure = "is_lower AND (is_other OR (is_newer AND (is_lowest OR NOT overlaps)))"
+    was_open = f"coalesce(overlaps AND place < -snapshot.below AND time >= snapshot.time - {OPEN_FOR}, false)"
+    is_sure = f"{was_open} OR (is_lower AND (is_other OR (is_newer AND (is_lowest OR NOT overlaps))))"
     is_sure = f"CASE WHEN is_read THEN is_lower AND is_newer AND is_new_snapshot ELSE {is_sure} END"
-    step = "struct(row, log, has_place, is_read)"
+    step, likely = (f"struct(row, log, has_place, is_read, {of} AS was_open)" for of in (was_open, "false"))
     return (
         running.groupBy("object")
         .agg(
             F.expr(f"min(CASE WHEN {is_sure} THEN {step} END) AS sure"),
-            F.expr(f"min(CASE WHEN overlaps AND is_lower AND is_newer THEN {step} END) AS likely"),
+            F.expr(f"min(CASE WHEN overlaps AND is_lower AND is_newer THEN {likely} END) AS likely"),
         )
         .where("sure IS NOT NULL OR likely IS NOT NULL")
     )
 
 
 def _step(row: Row | None) -> LogStep | None:
-    return None if row is None else LogStep(row["row"], LogName.of(row["log"]), row["has_place"], row["is_read"])
+    if row is None:
+        return None
+    return LogStep(row["row"], LogName.of(row["log"]), row["has_place"], row["is_read"], row["was_open"])
 
 
 def before_steps(found: Sequence[Group], reached: LogReached) -> Mapping[int, LogReached]:
@@ -151,7 +162,8 @@ def _may_step(span: LogSpan, after: LogReached) -> bool:
     `after` is how far the table, or the partition, is with its object.
     """
     is_lower = after.highest is not None and span.least < after.highest
-    return is_lower and (span.is_initial or not span.of_reads)
+    is_below_snapshot = after.snapshot is not None and span.least < after.snapshot.place
+    return (is_lower or is_below_snapshot) and (span.is_initial or not span.of_reads)
 
 
 def _of_other_servers(found: Sequence[Group], before: Mapping[int, LogReached]) -> str:

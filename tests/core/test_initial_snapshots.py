@@ -7,7 +7,16 @@ from typing import Final
 import pytest
 
 from lakeward.core.log_restart import ObjectSpans, find_restarts
-from lakeward.core.log_steps import LEAST_GAP, LogChange, LogReached, LogStep, find_steps, spans_of
+from lakeward.core.log_steps import (
+    LEAST_GAP,
+    LogChange,
+    LogName,
+    LogReached,
+    LogStep,
+    SnapshotPlace,
+    find_steps,
+    spans_of,
+)
 
 TABLE: Final = LogReached(lowest=100, highest=900, time=10 * LEAST_GAP)
 
@@ -70,3 +79,63 @@ def test_the_time_of_snapshot_rows_counts_for_the_objects_behind_them() -> None:
 
 def test_a_table_without_changes_takes_a_snapshot() -> None:
     assert found(read(1, 500, 60), before=LogReached()) is None
+
+
+# A transaction that was open when the snapshot was taken: it wrote below its place, and committed behind it.
+
+SNAPSHOT: Final = LogReached(snapshot=SnapshotPlace(500, 7200 * LEAST_GAP))
+UNTOLD: Final = LogName(overlap=True)
+
+
+def untold(row: int, place: int, seconds: float | None) -> LogChange:
+    """Return a change that does not tell where its transaction committed."""
+    return change(row, place, seconds)._replace(log=UNTOLD)
+
+
+def test_a_change_below_an_initial_snapshot_that_does_not_tell_its_commit_stops() -> None:
+    changes = [read(1, 500, 7200), read(2, 500, 7300), untold(3, 400, 7201), untold(4, 401, 7201)]
+    step = LogStep(3, UNTOLD, was_open=True)
+    assert found(*changes, before=LogReached()) == step
+    in_log = ObjectSpans("b.json", 2, spans_of(changes), find_steps(changes, LogReached(), LogReached()))
+    (restart,) = find_restarts([in_log], LogReached(), [])
+    assert (restart.restart[:2], restart.restart.offset > 400) == ((2, 3), True)
+    assert "lies below the initial snapshot before it" in restart.why
+    assert found(untold(1, 400, 7201), before=SNAPSHOT) == LogStep(1, UNTOLD, was_open=True)
+
+
+def test_one_that_committed_while_the_snapshot_began_stops_as_well() -> None:
+    assert found(untold(1, 400, 3600), before=SNAPSHOT) == LogStep(1, UNTOLD, was_open=True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([untold(1, 500, 7300)], id="above it"),
+        pytest.param([untold(1, 400, 3599)], id="long before it, and delivered late"),
+        pytest.param([untold(1, 400, None)], id="no time"),
+        pytest.param([change(1, 400, 7300)], id="the place of its commit"),
+        pytest.param([untold(1, 400, 7300)._replace(is_truncate=True)], id="a truncate, which locks its table"),
+        pytest.param([read(1, 400, 7300)], id="a row of a snapshot"),
+    ],
+)
+def test_other_changes_below_an_initial_snapshot_are_not_of_such(changes: list[LogChange]) -> None:
+    assert found(*changes, before=SNAPSHOT) is None
+
+
+def test_the_highest_initial_snapshot_counts_from_its_first_row_on() -> None:
+    spans = [
+        spans_of([read(1, 500, 7300), read(2, 500, 7200)]),
+        spans_of([read(1, 400, 9000)]),
+        spans_of([read(1, 900, 9000, is_initial=False)]),
+        spans_of([read(1, 500, 7250)]),
+    ]
+    reached = LogReached()
+    for span in (one for some in spans for one in some):
+        reached = reached.with_span(span)
+    assert reached.snapshot == SNAPSHOT.snapshot
+    assert reached.of(1).snapshot == SNAPSHOT.snapshot
+    of_partitions = reached._replace(ends={1: 10}, partitions={})
+    assert of_partitions.of(1).snapshot == SNAPSHOT.snapshot, "it has one place in all partitions"
+    for span in spans_of([read(1, 900, 9000)]):
+        reached = reached.with_span(span)
+    assert reached.snapshot == SnapshotPlace(900, 9000 * LEAST_GAP)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakeward.core.dimension import Ordered, Unbounded, Within
 from lakeward.core.errors import AlarmRaised, SourceError
-from lakeward.core.events import Mark, Position
+from lakeward.core.events import NO_SEQUENCE, Mark, Position
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take, until_changed
 from lakeward.core.loads import UNNAMED, Naming
 from lakeward.core.memory import Record, floor
@@ -106,6 +106,14 @@ def test_the_floor_of_a_table_with_a_lateness_is_what_the_mark_has_passed() -> N
     assert floor(Within(1), records, None) is None
     assert floor(Within(1), records, Mark(1, 6)) == 20
     assert floor(Unbounded(), records, None) is None
+
+
+def test_nothing_appears_below_what_came_without_times_once_there_are_times() -> None:
+    records = [record(1, 10, NO_SEQUENCE), record(2, 20, NO_SEQUENCE), record(3, 30, 7)]
+    for lateness in (Within(1), Unbounded()):
+        assert floor(lateness, records, None, by_times=True) == 20
+        assert floor(lateness, records, None) is None
+    assert floor(Within(1), records, Mark(1, 7), by_times=True) == 30
 
 
 def test_a_seen_object_of_another_size_is_an_alarm() -> None:

@@ -213,8 +213,9 @@ def test_a_file_that_spark_cannot_read_stops_its_table_before_anything_is_read(
 @pytest.mark.parametrize(
     ("said", "snapshots", "order_by"),
     [
-        ({"order_by": "at"}, None, str(OrderBy("at", "UTC"))),
-        ({"order_by": "at", "source_zone": "Asia/Tokyo"}, None, str(OrderBy("at", "Asia/Tokyo"))),
+        ({"order_by": "at"}, None, str(OrderBy("at", "UTC", ""))),
+        ({"order_by": "at", "source_zone": "Asia/Tokyo"}, None, str(OrderBy("at", "Asia/Tokyo", ""))),
+        ({"order_by": "on"}, None, str(OrderBy("on", "UTC", "dd/MM/yyyy"))),
         ({}, None, ""),
         ({"order_by": "at"}, Snapshots(), None),
         ({"format": "debezium"}, None, LOG_PLACE),
@@ -226,4 +227,5 @@ def test_it_is_told_what_puts_rows_in_order(
     source: FilesSource, said: Mapping[str, str], snapshots: Snapshots | None, order_by: str | None
 ) -> None:
     source.options = FilesOptions.model_validate({"path": source.options.path, **said})
+    source.patterns = {dimension().source: {"on": "dd/MM/yyyy"}}
     assert source.order_by(dimension(snapshots)) == order_by

@@ -22,7 +22,7 @@ from lakeward.adapters.spark.refused import find_refusals
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, Operation, Sequences
 from lakeward.core.log_restart import LogRestart
-from lakeward.core.log_steps import LogName, LogReached
+from lakeward.core.log_steps import OPEN_FOR, LogName, LogReached, SnapshotPlace
 from lakeward.core.memory import Reason
 from lakeward.core.schema import Column, Schema, Type
 
@@ -104,6 +104,7 @@ def restarts(random: Random) -> Sequence[LogRestart]:
 
 REACHED: Final = (
     LogReached(),
+    LogReached(lowest=5, highest=80, snapshot=SnapshotPlace(160, OPEN_FOR + 20_000_000)),
     LogReached(lowest=5, highest=80, time=2_000_000, logs=frozenset({LogName("a", "1"), LogName("a", "3")})),
     LogReached(
         lowest=5,
