@@ -25,7 +25,7 @@ _STALE: Final = f"{_LOWER}, and changes are stale"
 _REGRESSION: Final = (
     "is the first of changes that are newer than what came of their rows before, and lower in the log"
 )
-_OPEN: Final = (
+OPEN: Final = (
     "lies below the initial snapshot before it, which cannot have seen it (its transaction was open then, and "
     "where that committed is not told)"
 )
@@ -273,7 +273,7 @@ def _why(step: LogStep, before: LogReached) -> str:
     if step.is_read:
         return _READ
     if step.was_open:
-        return _OPEN
+        return OPEN
     if not step.has_place:
         return _NO_PLACE
     if before.is_other_server(step.log):

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from lakeward.core.errors import AlarmRaised, CommitConflict, TableError
 from lakeward.core.job import Job, Look, Watch, unwatched
+from lakeward.core.key_form import refuse_other_key_form
 from lakeward.core.ledger import Past
 from lakeward.core.loads import Load, awaited_load
 from lakeward.core.memory import floor
@@ -22,7 +23,7 @@ def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Lo
     """See what waits for a table, changing nothing; `is_whole` lists all objects, whatever is due.
 
     Raises AlarmRaised where what is listed may mean loss, and SchemaConflict where another column than before would
-    put the events of the table in order: a source may ask for the next ones by it.
+    put the events of the table in order (a source may ask for the next ones by it), or keys be read in another way.
     """
     with watch("believe"):
         standing = job.opened.table.standing()
@@ -31,10 +32,12 @@ def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Lo
     with watch("take"):
         order_by = job.source.order_by(job.dimension)
         past = _past(job, standing.progress, recalled, order_by, is_whole=is_whole)
+        key_form = job.source.key_form(job.dimension)
         if past.load is None or past.load.since is None:  # what was asked for begins anew
             refuse_other_order(job.dimension, standing.schema, standing.progress, order_by)
+            refuse_other_key_form(job.dimension, standing.progress, key_form)
         try:
-            taken = replace(job.source.take(job.dimension, past), order_by=order_by)
+            taken = replace(job.source.take(job.dimension, past), order_by=order_by, key_form=key_form)
         except AlarmRaised as error:  # the ledger may be ahead because another process has just committed
             if (lost := overtaken(job, standing.progress.batch)) is not None:
                 raise lost from error

@@ -17,7 +17,7 @@ from lakeward.core.twins import Twin
 
 _OF_FEW: Final = frozenset(
     {"match", "current", "history", "numbered", "joined", "logs", "partitions", "snapshot", "others", "databases"}
-    | {"order_by"}
+    | {"order_by", "key_form"}
 )
 
 _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
@@ -57,10 +57,10 @@ class Progress:
     `core.joined.plan` writes it (None: it is none). `logs` names the logs of the source that its changes came from,
     where messages do, as `core.log_restart.LogName` writes them; `partitions` are how far each partition of a topic
     has come there, by the order behind its objects (None: there are none). `snapshot` is where the highest initial
-    snapshot lies there (None: there is none). `others` are the messages of other
-    tables in the objects of all batches of the epoch (None: there are none). `databases` are those that the rows of
-    these batches name (None: they name none). `order_by` is the column whose values put its events in order, as
-    `Source.order_by` returns it (None: nobody wrote it down).
+    snapshot lies there (None: there is none). `others` are the messages of other tables in the objects of all
+    batches of the epoch (None: there are none). `databases` are those that the rows of these batches name (None:
+    they name none). `order_by` is the column whose values put its events in order, as `Source.order_by` returns it,
+    and `key_form` what changes the values of its key, as `Source.key_form` does (None: nobody wrote it down).
     """
 
     batch: int = 0
@@ -89,6 +89,7 @@ class Progress:
     others: OtherTables | None = None
     databases: tuple[str, ...] | None = None
     order_by: str | None = None
+    key_form: str | None = None
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
 

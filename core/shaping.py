@@ -125,6 +125,10 @@ class ShapedSource(Generic[F]):
         """Return the column that puts events in order."""
         return self.source.order_by(self._at_the_source(dimension))
 
+    def key_form(self, dimension: Dimension) -> str | None:
+        """Return what changes the values that the key is made of."""
+        return self.source.key_form(self._at_the_source(dimension))
+
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next objects."""
         return self.source.take(self._at_the_source(dimension), past)

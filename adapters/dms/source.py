@@ -54,6 +54,7 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Wit
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.facts import Capability
+from lakeward.core.key_form import key_form
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.log_steps import OVERLAP
 from lakeward.core.order_by import COMMIT_TIME
@@ -105,6 +106,12 @@ class DmsSource:
         if self.sequences is Sequences.ARRIVAL:
             return None
         return self.options.sequence_column or ("" if self.options.timestamp_column is None else COMMIT_TIME)
+
+    def key_form(self, dimension: Dimension) -> str | None:
+        """Return the formats of the key's columns, the zone of times in it, and whether blanks are left out."""
+        o = self.options
+        formats = self.patterns.get(dimension.source, {})
+        return key_form(dimension, formats, o.source_zone, is_trimmed=o.trim_padding)
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files, in the order of their names."""

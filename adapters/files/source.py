@@ -49,6 +49,7 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Wit
 from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
 from lakeward.core.events import Operation, Position, Sequences
 from lakeward.core.facts import BatchFacts, Capability
+from lakeward.core.key_form import key_form
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.loads import Naming
 from lakeward.core.order_by import ARRIVAL, LOG_PLACE, OrderBy
@@ -108,6 +109,10 @@ class FilesSource:
             return ""
         formats = self.patterns.get(dimension.source, {})
         return str(OrderBy(options.order_by, options.source_zone, formats.get(options.order_by, "")))
+
+    def key_form(self, dimension: Dimension) -> str | None:
+        """Return the formats of the columns of the key, and the zone of times in it."""
+        return key_form(dimension, self.patterns.get(dimension.source, {}), self._options(dimension).source_zone)
 
     def check(self, dimension: Dimension, past: Past) -> None:
         """Raise ConfigError for a table that its files cannot be read for as its settings say."""

@@ -53,6 +53,10 @@ class SnapshotThenFeed:
         """Return what the changes of the feed go by."""
         return self.feed.order_by(dimension)
 
+    def key_form(self, dimension: Dimension) -> str | None:
+        """Return what changes the values of a key in messages."""
+        return self.feed.key_form(dimension)
+
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Return the snapshot for a table that begins, with the offsets behind which it goes on; else messages.
 

@@ -70,6 +70,9 @@ class JdbcSource:
         reads = self._reads(dimension.source)
         return None if reads.cursor is None else str(OrderBy(reads.cursor, reads.source_zone))
 
+    def key_form(self, dimension: Dimension) -> str | None:
+        """Return nothing: values are those of the database."""
+
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Return what is staged and not applied; where nothing is, what is due is read first.
 

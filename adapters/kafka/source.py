@@ -77,6 +77,10 @@ class KafkaSource:
         """Return what files of such records go by."""
         return self.files.order_by(dimension)
 
+    def key_form(self, dimension: Dimension) -> str | None:
+        """Return what changes the values of a key in files of such records."""
+        return self.files.key_form(dimension)
+
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Return the files of the next batch; messages are read from the broker where none waits in a file.
 

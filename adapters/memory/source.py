@@ -60,7 +60,7 @@ class MemorySource:
     their time, too, which is that of their rows; with `own_times` rows have theirs from a column. Where sequences
     are places in a log of the source, `logs` tells of which log a change is. Where objects are of partitions of a
     topic, `partition_end` is the order behind those of the one that an order is of. Sequences are of the column
-    `order_column`.
+    `order_column`; `form_of_keys` is what `key_form` says.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -75,6 +75,7 @@ class MemorySource:
     logs: Callable[[ChangeEvent], LogName] | None = None
     partition_end: Callable[[int], int | None] = lambda _: None
     order_column: str | None = None
+    form_of_keys: str | None = None
 
     def put(
         self,
@@ -96,6 +97,10 @@ class MemorySource:
     def order_by(self, dimension: Dimension) -> str | None:
         """Return the column that sequences are of."""
         return self.order_column
+
+    def key_form(self, dimension: Dimension) -> str | None:
+        """Return what was said of keys, which are values already."""
+        return self.form_of_keys
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next objects, in order."""

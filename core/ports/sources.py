@@ -39,6 +39,13 @@ class Source(Protocol[F]):
         """
         ...
 
+    def key_form(self, dimension: Dimension) -> str | None:
+        """Return what of the settings changes the values of a key, as `core.key_form.key_form` words it.
+
+        None where no setting does. A table with rows for which it becomes another is stopped.
+        """
+        ...
+
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Return the objects of the next batch; raises AlarmRaised where order or content is in doubt."""
         ...

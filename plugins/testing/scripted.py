@@ -46,6 +46,9 @@ class ScriptedSource:
     def order_by(self, dimension: Dimension) -> str | None:
         """Return nothing: no column is said to put events in order."""
 
+    def key_form(self, dimension: Dimension) -> str | None:
+        """Return nothing: keys are values already."""
+
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the first delivery that was never taken in whole."""
         fresh: list[int] = []

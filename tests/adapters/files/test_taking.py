@@ -229,3 +229,10 @@ def test_it_is_told_what_puts_rows_in_order(
     source.options = FilesOptions.model_validate({"path": source.options.path, **said})
     source.patterns = {dimension().source: {"on": "dd/MM/yyyy"}}
     assert source.order_by(dimension(snapshots)) == order_by
+
+
+def test_it_is_told_how_the_key_is_read(source: FilesSource) -> None:
+    table = replace(dimension(), schema=Schema((Column("id", Type("timestamp")),)), key=("id",))
+    source.options = FilesOptions.model_validate({"path": source.options.path, "source_zone": "Asia/Tokyo"})
+    source.patterns = {table.source: {"id": "dd/MM/yyyy"}}
+    assert source.key_form(table) == "column 1 in the format 'dd/MM/yyyy', times in Asia/Tokyo"

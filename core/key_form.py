@@ -1,0 +1,58 @@
+"""How the values of a key are written at the source, and why that cannot become something else under its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import SchemaConflict
+from lakeward.core.progress import Progress
+
+_AS_IT_IS = "as it is written"
+
+
+def key_form(
+    dimension: Dimension, formats: Mapping[str, str], source_zone: str = "", *, is_trimmed: bool = False
+) -> str:
+    """Return in words what of the settings changes the values that are read of a key; "" where nothing does.
+
+    `formats` are those of columns, by name. In the `source_zone` times are read that have none, and where texts are
+    `is_trimmed`, blanks at their end are left out.
+
+    >>> from lakeward.core.dimension import TableName
+    >>> from lakeward.core.schema import Column, Schema, Type
+    >>> key = Schema((Column("at", Type("timestamp")), Column("code", Type("string"))))
+    >>> orders = Dimension(name=TableName("shop", "orders"), schema=key, key=("at", "code"))
+    >>> key_form(orders, {"at": "dd/MM/yyyy"}, "UTC", is_trimmed=True)
+    "column 1 in the format 'dd/MM/yyyy', times in UTC, texts without blanks at their end"
+    """
+    types = {column.type.name for name in dimension.key if (column := dimension.schema.find(name)) is not None}
+    told = [
+        f"column {number} in the format {formats[name]!r}"
+        for number, name in enumerate(dimension.key, 1)
+        if name in formats
+    ]
+    told += [f"times in {source_zone}"] if "timestamp" in types and source_zone else []
+    told += ["texts without blanks at their end"] if "string" in types and is_trimmed else []
+    return ", ".join(told)
+
+
+def refuse_other_key_form(dimension: Dimension, progress: Progress, told: str | None) -> None:
+    """Refuse to read a key in another way than before: no change would reach the rows that stand.
+
+    Raises SchemaConflict.
+    """
+    known = progress.key_form
+    if known is None or told is None or known == told:
+        return
+    raise SchemaConflict(
+        f"{dimension.name}: the values of its key cannot be read in another way",
+        found=f"the key of the table was read {_words(known)}; the settings say {_words(told)}",
+        todo="Nothing of the table was applied; other tables go on. Set `format`, `source_zone` or `trim_padding` "
+        "as it was, or drop the table and what is kept beside it, and load it anew "
+        "(docs/reload.md#dropping-a-table).",
+    )
+
+
+def _words(told: str) -> str:
+    return f"with {told}" if told else _AS_IT_IS

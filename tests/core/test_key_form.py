@@ -1,0 +1,83 @@
+"""Keys that the settings would read in another way than those of the rows that stand: the table stops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import SchemaConflict
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.job import Job
+from lakeward.core.key_form import key_form
+from lakeward.core.pipeline import apply_changes
+from lakeward.core.schema import Column, Schema, parse_type
+
+NAME = TableName("shop", "item")
+
+
+def dimension(*types: str) -> Dimension:
+    columns = tuple(Column(f"k{number}", parse_type(of)) for number, of in enumerate(types, 1))
+    return Dimension(name=NAME, schema=Schema(columns), key=tuple(column.name for column in columns))
+
+
+class Play:
+    """A table whose source says how keys are read."""
+
+    def __init__(self) -> None:
+        of = dimension("int")
+        self.source = MemorySource()
+        target = MemoryTarget({NAME: MemoryTable(of)})
+        self.job: Job[Any] = Job(dimension=of, source=self.source, opened=target.open(of))
+
+    def run(self, order: int, form: str | None) -> str | None:
+        """Apply an object, and return what the table keeps of its keys."""
+        place, cells = Position(1, 0, order, 1), {"k1": order}
+        event = ChangeEvent(operation=Operation.INSERT, position=place, key=(order,), cells=cells)
+        self.source.put(NAME, order, [event], modified=1)
+        self.source.form_of_keys = form
+        apply_changes(self.job)
+        return self.job.opened.table.standing().progress.key_form
+
+
+@pytest.mark.parametrize(
+    ("was", "is_", "found"),
+    [
+        ("times in UTC", "times in Tokyo", "read with times in UTC; the settings say with times in Tokyo"),
+        ("", "times in UTC", "read as it is written; the settings say with times in UTC"),
+        ("times in UTC", "", "read with times in UTC; the settings say as it is written"),
+    ],
+)
+def test_a_key_that_is_read_in_another_way_stops_its_table(was: str, is_: str, found: str) -> None:
+    play = Play()
+    assert play.run(1, was) == was
+    for _ in range(2):
+        with pytest.raises(SchemaConflict) as refused:
+            play.run(2, is_)
+        assert str(refused.value.found).endswith(found)
+    assert play.run(2, was) == was
+
+
+def test_nothing_stops_where_nobody_said_how_keys_are_read() -> None:
+    play = Play()
+    assert play.run(1, None) is None
+    assert play.run(2, "times in UTC") == "times in UTC"
+    assert play.run(3, None) == "times in UTC"
+
+
+@pytest.mark.parametrize(
+    ("types", "formats", "is_trimmed", "words"),
+    [
+        (("int", "string"), {}, False, ""),
+        (("int", "string"), {"k2": "x", "other": "y"}, False, "column 2 in the format 'x'"),
+        (("timestamp",), {}, True, "times in UTC"),
+        (("timestamp_ntz", "date"), {}, True, ""),
+        (("string",), {}, True, "texts without blanks at their end"),
+    ],
+)
+def test_what_changes_values_of_a_key_is_told(
+    types: tuple[str, ...], formats: dict[str, str], is_trimmed: bool, words: str
+) -> None:
+    assert key_form(dimension(*types), formats, "UTC", is_trimmed=is_trimmed) == words
