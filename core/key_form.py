@@ -13,11 +13,12 @@ _AS_IT_IS = "as it is written"
 
 def key_form(
     dimension: Dimension, formats: Mapping[str, str], source_zone: str = "", *, is_trimmed: bool = False
-) -> str:
+) -> str | None:
     """Return in words what of the settings changes the values that are read of a key; "" where nothing does.
 
-    `formats` are those of columns, by name. In the `source_zone` times are read that have none, and where texts are
-    `is_trimmed`, blanks at their end are left out.
+    `formats` are those of columns, by name. Times without a zone are read in the `source_zone`, and texts, with
+    `is_trimmed`, without the blanks at their end. None where the settings do not tell the types of the key, and
+    where each load takes the place of all rows.
 
     >>> from lakeward.core.dimension import TableName
     >>> from lakeward.core.schema import Column, Schema, Type
@@ -26,7 +27,10 @@ def key_form(
     >>> key_form(orders, {"at": "dd/MM/yyyy"}, "UTC", is_trimmed=True)
     "column 1 in the format 'dd/MM/yyyy', times in UTC, texts without blanks at their end"
     """
-    types = {column.type.name for name in dimension.key if (column := dimension.schema.find(name)) is not None}
+    columns = [dimension.schema.find(name) for name in dimension.key]
+    types = {column.type.name for column in columns if column is not None}
+    if dimension.snapshots is not None or None in columns:
+        return None
     told = [
         f"column {number} in the format {formats[name]!r}"
         for number, name in enumerate(dimension.key, 1)
@@ -49,8 +53,8 @@ def refuse_other_key_form(dimension: Dimension, progress: Progress, told: str | 
         f"{dimension.name}: the values of its key cannot be read in another way",
         found=f"the key of the table was read {_words(known)}; the settings say {_words(told)}",
         todo="Nothing of the table was applied; other tables go on. Set `format`, `source_zone` or `trim_padding` "
-        "as it was, or drop the table and what is kept beside it, and load it anew "
-        "(docs/reload.md#dropping-a-table).",
+        "as it was; or load the table anew: `lakeward reload` where it has full loads, else drop it and what is "
+        "kept beside it (docs/reload.md#dropping-a-table).",
     )
 
 

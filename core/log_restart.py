@@ -25,7 +25,7 @@ _STALE: Final = f"{_LOWER}, and changes are stale"
 _REGRESSION: Final = (
     "is the first of changes that are newer than what came of their rows before, and lower in the log"
 )
-OPEN: Final = (
+_OPEN: Final = (
     "lies below the initial snapshot before it, which cannot have seen it (its transaction was open then, and "
     "where that committed is not told)"
 )
@@ -78,11 +78,15 @@ class LogRestart(NamedTuple):
 
 
 class FoundRestart(NamedTuple):
-    """A restart that no operator has decided about, with the object and what shows it, in words."""
+    """A restart that no operator has decided about, with the object and what shows it, in words.
+
+    With `was_open` nothing started over: a change is of a transaction that an initial snapshot did not see.
+    """
 
     object: str
     restart: LogRestart
     why: str
+    was_open: bool = False
 
     @property
     def about(self) -> str:
@@ -250,7 +254,8 @@ def _may_begin_a_log(span: LogSpan, reached: LogReached) -> bool:
 def _found(shown: _FirstRow, reached: LogReached, acked: Collection[LogRestart]) -> FoundRestart:
     order = shown.item.order
     end = reached.ends.get(order)
-    return FoundRestart(shown.item.name, LogRestart(order, shown.row, _offset(end, reached, acked), end), shown.why)
+    restart = LogRestart(order, shown.row, _offset(end, reached, acked), end)
+    return FoundRestart(shown.item.name, restart, shown.why, was_open=shown.why == _OPEN)
 
 
 def _offset(end: int | None, reached: LogReached, acked: Collection[LogRestart]) -> int:
@@ -259,7 +264,8 @@ def _offset(end: int | None, reached: LogReached, acked: Collection[LogRestart])
     Partitions go over to a new log one after the other, and its places are lifted alike in all of them: the offset
     leaves room for as much of the old log as there was, which may come in partitions that lag.
     """
-    above = (reached.highest or 0) + 2  # a snapshot row without a place is lifted to one below it
+    snapshot = 0 if reached.snapshot is None else reached.snapshot.place
+    above = max(reached.highest or 0, snapshot) + 2  # a snapshot row without a place is lifted to one below it
     if end is None:
         return above
     newest = max((restart.offset for restart in acked), default=0)
@@ -273,7 +279,7 @@ def _why(step: LogStep, before: LogReached) -> str:
     if step.is_read:
         return _READ
     if step.was_open:
-        return OPEN
+        return _OPEN
     if not step.has_place:
         return _NO_PLACE
     if before.is_other_server(step.log):

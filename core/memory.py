@@ -235,11 +235,12 @@ def floor(
     """
     passed = [record for record in records if record.is_of(epoch)]
     if not isinstance(lateness, Ordered):
+        timed = min((record.batch for record in passed if record.greatest.sequence > NO_SEQUENCE), default=None)
         passed = [
             record
             for record in passed
             if (mark is not None and record.greatest.mark <= mark)
-            or (by_times and record.greatest.sequence == NO_SEQUENCE)
+            or (by_times and record.greatest.sequence == NO_SEQUENCE and (timed is None or record.batch < timed))
         ]
     return max((order for record in passed for order in record.objects), default=None)
 

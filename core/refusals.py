@@ -14,7 +14,7 @@ from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.history.kept import SOFT
 from lakeward.core.history.refusing import refuse_other_history
 from lakeward.core.ledger import Past, SourceObject, digest_of
-from lakeward.core.log_restart import LOG_ALARM, OPEN, FoundRestart, LogRestart, find_likely_restart, find_restarts
+from lakeward.core.log_restart import LOG_ALARM, FoundRestart, LogRestart, find_likely_restart, find_restarts
 from lakeward.core.log_steps import LogReached
 from lakeward.core.memory import Reason
 from lakeward.core.numerals import format_count
@@ -263,14 +263,14 @@ def refuse_regressions(
 def _log_restart(dimension: Dimension, found: Sequence[FoundRestart]) -> AlarmRaised:
     name, (first, *others) = dimension.name, found
     more = f"; so it does in {format_count(len(others), 'other partition')}" if others else ""
-    if first.why == OPEN:
+    if all(one.was_open for one in found):
         return AlarmRaised(
             "SEQUENCE-002",
             f"{name}: a transaction was open when the snapshot was taken, and its place says nothing",
-            found=f"row {first.restart.row} of {first.object} {first.why}",
+            found=f"row {first.restart.row} of {first.object} {first.why}{more}",
             todo="Nothing of this batch was applied; other tables go on. "
             f"`lakeward ack {name} {LOG_ALARM}` lets this row, and what comes behind it, count above the snapshot. "
-            "If it is an old change that was sent again, remove its file instead (docs/alarms.md).",
+            "Where it is an old change that was sent again, load the table anew instead (docs/alarms.md).",
             about=[one.about for one in found],
         )
     return AlarmRaised(

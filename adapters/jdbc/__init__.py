@@ -13,8 +13,8 @@ from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
 _FEED: Final = "source.kafka"
-_OF_SNAPSHOT: Final = frozenset({"partitions", "without"})
-"""What a table that goes on with a feed may say of how it is read before; all else is of the feed."""
+_SNAPSHOT_KEYS: Final = frozenset({"partitions", "without"})
+"""The keys of a table's `source` that say how its snapshot is read, where it goes on with a feed."""
 
 
 def build(options: Options, runtime: Runtime) -> Source[Any]:
@@ -34,14 +34,14 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
 def _then_kafka(source: Any, settings: Any, options: Options, runtime: Runtime) -> Source[Any]:
     from lakeward.adapters.jdbc.snapshot_then_feed import SnapshotThenFeed  # noqa: PLC0415
 
-    feed = kafka.make_source(_of_feed(settings, options), runtime, _FEED, follows_snapshot=True)
+    feed = kafka.make_source(_feed_options(settings, options), runtime, _FEED, follows_snapshot=True)
     return SnapshotThenFeed(source, feed)
 
 
-def _of_feed(settings: Any, options: Options) -> Options:
+def _feed_options(settings: Any, options: Options) -> Options:
     """Return the settings of the source `kafka` that goes on; what tables say of themselves is of that."""
     tables = {
-        table: {name: value for name, value in said.items() if name not in _OF_SNAPSHOT}
+        table: {name: value for name, value in said.items() if name not in _SNAPSHOT_KEYS}
         for table, said in options.get("tables", {}).items()
     }
     return {**settings.kafka, "formats": options["formats"], "tables": tables}
@@ -54,7 +54,7 @@ def build_landing(options: Options, runtime: Runtime) -> Landing:
     settings, _ = read_options(options, runtime)
     if settings.then is None:
         return NoTopics()
-    landing: Landing = kafka.look_at_topics(_of_feed(settings, options), runtime, _FEED)[0]
+    landing: Landing = kafka.look_at_topics(_feed_options(settings, options), runtime, _FEED)[0]
     return landing
 
 
@@ -66,8 +66,8 @@ def build_backlog(options: Options, runtime: Runtime) -> Backlog:
     settings, _ = read_options(options, runtime)
     if settings.then is None:
         return NoTopics()
-    landing, _ = kafka.look_at_topics(_of_feed(settings, options), runtime, _FEED)
-    return KafkaBacklog(landing, start="latest")
+    landing, _ = kafka.look_at_topics(_feed_options(settings, options), runtime, _FEED)
+    return KafkaBacklog(landing, start="latest", follows_snapshot=True)
 
 
 def build_database(options: Options, runtime: Runtime) -> SourceDatabase[Any]:
@@ -95,7 +95,7 @@ def read_options(options: Options, runtime: Runtime) -> tuple[Any, Mapping[Table
     tables = {
         table: validated(
             model.TableReads,
-            values if settings.then is None else {n: v for n, v in values.items() if n in _OF_SNAPSHOT},
+            values if settings.then is None else {n: v for n, v in values.items() if n in _SNAPSHOT_KEYS},
             where,
             within=f'tables."{table}".source',
         )

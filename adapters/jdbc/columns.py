@@ -20,7 +20,7 @@ _OTHER_IN_MESSAGES: Final = re.compile(
 _SIZE: Final = re.compile(r" *\([^()]*\)")
 
 
-def without(dimension: Dimension, table: SourceTable, names: Collection[str]) -> SourceTable:
+def leave_out(dimension: Dimension, table: SourceTable, names: Collection[str]) -> SourceTable:
     """Return a table without columns that are not read; raises ConfigError for a name that cannot be one."""
     for name in names:
         if name not in table.names or name in dimension.key:
@@ -42,14 +42,19 @@ def columns_of(dimension: Dimension, table: SourceTable) -> tuple[Column, ...]:
     return tuple(Column(one.name, _type_of(dimension, one)) for one in table.columns)
 
 
-def refuse_other_forms(dimension: Dimension, table: SourceTable, columns: Sequence[Column]) -> None:
-    """Raise ConfigError for columns whose values messages would send in another form than the database has."""
+def refuse_other_forms(
+    dimension: Dimension, table: SourceTable, columns: Sequence[Column], *, is_mysql: bool = False
+) -> None:
+    """Raise ConfigError for columns whose values messages would send in another form than the database has.
+
+    MySQL writes JSON with blanks, and its binlog has none.
+    """
     text = Type("string")
     other = [
         f"{source.name} ({source.written})"
         for source, column in zip(table.columns, columns, strict=True)
         if column.type == text
-        and (source.type != text or _OTHER_IN_MESSAGES.fullmatch(_SIZE.sub("", source.written.lower())))
+        and (source.type != text or _is_other(_SIZE.sub("", source.written.lower()), is_mysql=is_mysql))
     ]
     if other:
         raise ConfigError(
@@ -59,6 +64,10 @@ def refuse_other_forms(dimension: Dimension, table: SourceTable, columns: Sequen
             f'[tables."{dimension.name}".source], `left_out` under its catalogue where there is one, and '
             "`column.exclude.list` at the connector. A number or a time must not be declared as string.",
         )
+
+
+def _is_other(written: str, *, is_mysql: bool) -> bool:
+    return _OTHER_IN_MESSAGES.fullmatch(written) is not None or (is_mysql and written == "json")
 
 
 def _type_of(dimension: Dimension, column: SourceColumn) -> Type:

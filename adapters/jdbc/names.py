@@ -26,7 +26,7 @@ class Staged:
 
     It is a snapshot, or has the rows whose cursor was not below `since`. `reached` is the highest cursor of the
     table so far, `tail` stands for the rows that the next query would find if nothing changed, and `position` is
-    the place in the log of the database.
+    the place in the log of the database. `topic` is the id of the topic with which the table goes on.
     """
 
     time: int
@@ -35,6 +35,7 @@ class Staged:
     reached: int | None = None
     tail: str | None = None
     position: str | None = None
+    topic: str | None = None
 
     def name(self, *, is_time: bool) -> str:
         """Return the name of the folder; `is_time` says of the cursor whether it is one."""
@@ -45,7 +46,7 @@ class Staged:
             if value is not None
         }
         position = None if self.position is None else _NO_PART.sub("-", self.position)
-        told = {**cursors, "tail": self.tail, "at": position}
+        told = {**cursors, "tail": self.tail, "at": position, "topic": self.topic}
         parts = [f"{moment:%Y%m%d%H%M%S%f}"[:17], "snapshot" if self.is_snapshot else "changes"]
         return "~".join([*parts, *(f"{key}~{value}" for key, value in told.items() if value)])
 
@@ -65,6 +66,7 @@ class Staged:
                 reached=decode(values["to"]) if "to" in values else None,
                 tail=values.get("tail"),
                 position=values.get("at"),
+                topic=values.get("topic"),
             )
         except (ValueError, IndexError):
             return None

@@ -76,7 +76,9 @@ class TableReads(BaseModel):
         description="In how many ranges of the key a snapshot is read at once at the most. Without it: 4 from "
         "PostgreSQL, whose readers share one snapshot, and 1 from any other.",
     )
-    without: list[str] = Field([], description="Columns that are not read, as the database writes them.")
+    without: list[str] = Field(
+        [], description="Of a table alone: columns that are not read, as the database writes them."
+    )
 
 
 _OF_CURSORS: Final = frozenset({"cursor", "overlap", "source_zone", "every"})
@@ -104,6 +106,8 @@ class JdbcSourceOptions(TableReads, ConnectionOptions):
 
     @model_validator(mode="after")
     def _goes_on(self) -> Self:
+        if "without" in self.model_fields_set:
+            raise ValueError("`without` is of one table: say it in its own `source`")
         if (self.then is None) != (self.kafka is None):
             raise ValueError('`then = "kafka"` and [source.kafka] go together')
         if self.then is not None and (read_again := sorted(self.model_fields_set & _OF_CURSORS)):

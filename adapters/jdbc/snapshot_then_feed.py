@@ -1,10 +1,10 @@
 """Tables that are read whole from their database once, and go on with the messages of a broker.
 
-A snapshot and the place at which its feed begins are one thing. Before the first row is read, the ends of all
-partitions are asked for; they lie in the folder of the snapshot, which is renamed once it is whole, and are objects
-of the batch that applies it. What was sent before was committed before the snapshot, so it has it. What is sent
-later is applied, whether the snapshot has it or not: rows of a full load sort before all changes (semantics 2.2),
-so the overlap ends at the row of the database.
+A snapshot is never apart from the offsets at which its feed begins. They are found before the first row is read,
+lie in the folder of the snapshot, which is renamed once it is whole, and are objects of the batch that applies it.
+The feed begins with what was sent a while before: a connector may see a commit before a snapshot does. All that is
+sent from there on is applied, whether the snapshot has it or not: rows of a full load sort before all changes
+(semantics 2.2), so that the last change of a row stands in the end.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TypeVar
+from typing import Final
 
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.files.source import no_snapshots
 from lakeward.adapters.jdbc.names import Staged
 from lakeward.adapters.jdbc.source import JdbcSource
+from lakeward.adapters.kafka.ranges import read_names
 from lakeward.adapters.kafka.source import KafkaSource
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness
-from lakeward.core.errors import ConfigError
+from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.facts import Capability, ObjectFacts
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 
-T = TypeVar("T", SourceObject, Entry)
+_OVERLAP: Final = 600 * 1_000_000
+"""How many microseconds before the snapshot the feed begins: so long may a commit be sent that nobody sees yet."""
 
 
 @dataclass(slots=True)
@@ -41,12 +43,12 @@ class SnapshotThenFeed:
 
     @property
     def lateness(self) -> Lateness:
-        """That of the feed; a snapshot comes once, before it."""
+        """Return that of the feed: a snapshot comes once, before all changes."""
         return self.feed.lateness
 
     @property
     def sequences(self) -> Sequences:
-        """Those of the feed: rows of the snapshot have none."""
+        """Return those of the feed: rows of the snapshot have no places."""
         return self.feed.sequences
 
     def order_by(self, dimension: Dimension) -> str | None:
@@ -58,47 +60,76 @@ class SnapshotThenFeed:
         return self.feed.key_form(dimension)
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
-        """Return the snapshot for a table that begins, with the offsets behind which it goes on; else messages.
+        """Return the snapshot of a table that begins, with the offsets behind which it goes on; else messages.
 
-        Raises ConfigError for a reload, for snapshots again and again, and where the topic is not there before the
-        snapshot is read; AlarmRaised as the feed does.
+        Raises ConfigError for a reload, for snapshots again and again, for a table whose rows were read otherwise,
+        and where there is no topic before the snapshot is read; AlarmRaised as the feed does.
         """
         if dimension.snapshots is not None:
             raise no_snapshots(dimension)
         if past.load is not None:
             raise _no_reload(dimension)
+        self.feed.files.check(dimension, past)
         if past.begins:
             return self._take_snapshot(dimension, past)
-        taken = self.feed.take(dimension, replace(past, waiting=_of_feed(past)))
-        passed = tuple(name for name in past.waiting if _is_staged(name))
+        self._refuse_unknown_starts(dimension, past)
+        waiting = {name: item for name, item in past.waiting.items() if not _is_staged(name)}
+        taken = self.feed.take(dimension, replace(past, waiting=waiting))
         return replace(
             taken,
-            overtaken=(*taken.overtaken, *passed),
+            overtaken=(*taken.overtaken, *(name for name in past.waiting if name not in waiting)),
             leftovers=(*taken.leftovers, *self.snapshot.applied(dimension, past)),
         )
 
     def _take_snapshot(self, dimension: Dimension, past: Past) -> Taken:
+        name = self.feed.topic_of(dimension.source)
+        topic = self.feed.broker.find(name)
+        if topic is None:
+            raise _no_topic(dimension, name)
+        millis = (self.snapshot.now() - _OVERLAP) // 1000
+
+        def find_starts() -> Sequence[str]:
+            return [one.name for one in self.feed.starts(self.feed.broker.find(name) or topic, millis)]
+
         waiting = {name: item for name, item in past.waiting.items() if _is_staged(name)}
-        note = partial(self._ends, dimension)
-        taken = self.snapshot.take_noted(dimension, replace(past, waiting=waiting), note)
+        taken = self.snapshot.take_once(dimension, replace(past, waiting=waiting), topic.id, find_starts)
         if not taken.objects:
             return taken
-        ends = self.feed.objects_of(dimension, self.snapshot.note_of(dimension, taken.objects[0]).split())
-        return replace(taken, objects=(*taken.objects, *ends))
+        starts = self.feed.objects_of(dimension, self.snapshot.starts(dimension, taken.objects[0]))
+        return replace(taken, objects=(*taken.objects, *starts))
 
-    def _ends(self, dimension: Dimension) -> str:
-        """Return the names of ranges behind which the feed begins, a line each."""
-        return "\n".join(one.name for one in self.feed.ends(dimension))
+    def _refuse_unknown_starts(self, dimension: Dimension, past: Past) -> None:
+        """Refuse to go on where no commit says where the feed begins, or it says so of another topic.
+
+        A topic that was empty before the snapshot has no range of offsets, but its id is in the snapshot's name.
+        """
+        if read_names(past.seen):
+            return
+        staged = (one for name in past.seen if (one := Staged.of(name)) is not None)
+        before = next((one.topic for one in staged if one.topic is not None), None)
+        if before is None:
+            raise _no_starts(dimension)
+        name = self.feed.topic_of(dimension.source)
+        topic = self.feed.broker.find(name)
+        if topic is None or topic.id != before:
+            found = f"{name} was made anew" if topic is not None else f"there is no topic {name} any more"
+            raise AlarmRaised(
+                "KAFKA-002",
+                f"{dimension.name}: its topic is another one now",
+                found=f"{found}; its snapshot was read when the topic had the id {before}",
+                todo="Nothing was applied. What the old topic had and the table has not is lost. Load the table "
+                "anew, as docs/alarms.md says.",
+            )
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         """Read the rows of the snapshot, or messages."""
         if taken.load is None:
             return self.feed.read(dimension, taken, epoch)
-        staged, ends = _split(taken.objects)
+        staged, starts = _split(taken.objects)
         batch = self.snapshot.read(dimension, replace(taken, objects=tuple(staged)), epoch)
         if not batch.facts.objects:
             return batch
-        objects = (*batch.facts.objects, *(ObjectFacts(item, 0) for item in ends))
+        objects = (*batch.facts.objects, *(ObjectFacts(item, 0) for item in starts))
         return replace(batch, facts=replace(batch.facts, objects=objects))
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
@@ -137,10 +168,6 @@ def _is_staged(name: str) -> bool:
     return Staged.of(name) is not None
 
 
-def _of_feed(past: Past) -> dict[str, SourceObject]:
-    return {name: item for name, item in past.waiting.items() if not _is_staged(name)}
-
-
 def _split(objects: Iterable[SourceObject]) -> tuple[list[SourceObject], list[SourceObject]]:
     """Return the objects of the snapshot, and those of the feed."""
     every = list(objects)
@@ -154,4 +181,24 @@ def _no_reload(dimension: Dimension) -> ConfigError:
         found="a reload waits for a full load",
         todo=f"Drop the table together with {name.table}__changes and {name.table}__quarantine, and run: it is "
         f"read whole again, and goes on from there. If it waits already: `lakeward reload {name} --withdraw`.",
+    )
+
+
+def _no_topic(dimension: Dimension, topic: str) -> ConfigError:
+    return ConfigError(
+        f"{dimension.name}: its topic {topic} is not there, and must be before the table is read",
+        found="no such topic at the broker",
+        todo="Start the connector first, without a snapshot of its own, and create the topic where nothing was "
+        "changed yet: what changes between the snapshot and the beginning of the feed would be lost "
+        "(docs/jdbc.md).",
+    )
+
+
+def _no_starts(dimension: Dimension) -> ConfigError:
+    name = dimension.name
+    return ConfigError(
+        f"{name}: nothing says where its feed begins",
+        found="the table has rows, and `then` was not set when they were read",
+        todo=f"Drop the table together with {name.table}__changes and {name.table}__quarantine, and run: it is "
+        "read whole again, and goes on from there. Or take `then` out again.",
     )

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.files.names import in_folders
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.source import FilesSource
-from lakeward.adapters.jdbc.columns import columns_of, refuse_other_forms, without
+from lakeward.adapters.jdbc.columns import columns_of, leave_out, refuse_other_forms
 from lakeward.adapters.jdbc.cursors import check_cursor
 from lakeward.adapters.jdbc.names import PATTERN, Staged, StagedNames
 from lakeward.adapters.jdbc.options import JdbcSourceOptions, micros
@@ -23,7 +23,7 @@ from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.core.catalogue import SourceTable
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Snapshots, TableName
-from lakeward.core.errors import ConfigError, SourceError
+from lakeward.core.errors import ConfigError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
@@ -80,33 +80,34 @@ class JdbcSource:
         """
         return self._take(dimension, past, self._reads(dimension.source))
 
-    def take_noted(self, dimension: Dimension, past: Past, note: Callable[[], str]) -> Taken:
-        """Return the one snapshot of a table, before whose first row a note is taken; `note_of` returns that.
+    def take_once(
+        self, dimension: Dimension, past: Past, topic: str, find_starts: Callable[[], Sequence[str]]
+    ) -> Taken:
+        """Return the one snapshot of a table that goes on with the topic of an id.
 
-        What is staged without a note is read anew. Raises as `take` does.
+        Before its first row is read, `find_starts` finds where that begins; `starts` returns it. A snapshot that
+        was staged for another topic, or for none, is read anew. Raises as `take` does.
         """
         table = dimension.source
-        unnoted = [item for item in self._list(table) if self.staging.note(table, item) is None]
-        self.staging.remove(table, unnoted)
-        return self._take(dimension, past, self._reads(table), note)
+        others = [i for i in self._list(table) if (one := Staged.of(i.name)) is None or one.topic != topic]
+        self.staging.remove(table, others)
+        return self._take(dimension, past, self._reads(table), topic, find_starts)
 
-    def note_of(self, dimension: Dimension, item: SourceObject) -> str:
-        """Return the note that was taken before a staged file was read; raises SourceError where it is gone."""
-        found = self.staging.note(dimension.source, item)
-        if found is None:
-            raise SourceError(
-                f"{dimension.name}: what was read of it is not there any more",
-                found=f"{item.name} was",
-                todo="Nothing was applied. Does another process write into the same folder? Run again.",
-            )
-        return found
+    def starts(self, dimension: Dimension, item: SourceObject) -> Sequence[str]:
+        """Return where the feed of a table begins, by a file of its snapshot; raises SourceError if it is gone."""
+        return self.staging.starts(dimension.source, item)
 
     def applied(self, dimension: Dimension, past: Past) -> Sequence[SourceObject]:
         """Return the staged files that were applied, and not removed."""
         return [item for item in self._list(dimension.source) if past.has_applied(item)]
 
     def _take(
-        self, dimension: Dimension, past: Past, reads: JdbcSourceOptions, note: Callable[[], str] | None = None
+        self,
+        dimension: Dimension,
+        past: Past,
+        reads: JdbcSourceOptions,
+        topic: str | None = None,
+        find_starts: Callable[[], Sequence[str]] | None = None,
     ) -> Taken:
         _check(dimension, reads)
         is_preview = past.load is not None and past.load.since is None and past.load.settles is None
@@ -115,7 +116,7 @@ class JdbcSource:
         with self._locks.setdefault(dimension.source, Lock()):
             found = self._next_objects(dimension, past)
             if not found and not is_preview:
-                self._land_due(dimension, past, reads, note)
+                self._land_due(dimension, past, reads, topic, find_starts)
                 found = self._next_objects(dimension, past)
         there = {item.name: item for item in self._list(dimension.source)}
         taken = _choose(dimension, past, found, is_dated=reads.cursor is None)
@@ -149,16 +150,22 @@ class JdbcSource:
         return [item for item, one in waiting.items() if not snapshots or one.time < snapshots[0]]
 
     def _land_due(
-        self, dimension: Dimension, past: Past, reads: JdbcSourceOptions, note: Callable[[], str] | None
+        self,
+        dimension: Dimension,
+        past: Past,
+        reads: JdbcSourceOptions,
+        topic: str | None,
+        find_starts: Callable[[], Sequence[str]] | None,
     ) -> None:
         applied = list(_applied_reads(past))
         snapshot = past.load is not None and _is_due(past, reads, self.now())
-        is_over = self.runs_once and (dimension.name, snapshot) in self._read
-        if not is_over and (snapshot or reads.cursor is not None):
+        was_read = self.runs_once and (dimension.name, snapshot) in self._read
+        if not was_read and (snapshot or reads.cursor is not None):
             staged = (one for item in self._list(dimension.source) if (one := Staged.of(item.name)))
             time = _time(self.now(), past, [*applied, *staged])
             landing = self._landing(dimension, reads, applied, time, is_snapshot=snapshot)
-            self.staging.land(dimension.source, self.reader, replace(landing, note=note))
+            landing = replace(landing, staged=replace(landing.staged, topic=topic), find_starts=find_starts)
+            self.staging.land(dimension.source, self.reader, landing)
             self._read.add((dimension.name, snapshot))
 
     def _landing(
@@ -171,10 +178,10 @@ class JdbcSource:
         is_snapshot: bool,
     ) -> Landing:
         """Return what to read; a snapshot reads all rows, a query those from the highest cursor on."""
-        table = without(dimension, self._describe(dimension), reads.without)
+        table = leave_out(dimension, self._describe(dimension), reads.without)
         columns = columns_of(dimension, table)
         if reads.then is not None:
-            refuse_other_forms(dimension, table, columns)
+            refuse_other_forms(dimension, table, columns, is_mysql=reads.url.startswith("jdbc:mysql:"))
         last = max(applied, key=lambda one: one.time, default=None)
         key = next((column.name for column in columns if column.name == dimension.key[0]), None)
         query = Query(table=table, columns=columns, key=key, partitions=reads.partitions)

@@ -24,8 +24,8 @@ from lakeward.core.errors import SourceError
 from lakeward.core.ledger import SourceObject
 from lakeward.core.schema import Column
 
-_NOTE: Final = "note.txt"
-"""A file beside the rows of a snapshot, with what was to be noted before it was read."""
+_STARTS: Final = "starts.txt"
+"""A file beside the rows of a snapshot: where the feed of the table begins, by names of ranges."""
 
 _ABANDONED: Final = 24 * 3600.0
 """Seconds after which what a process left in the middle of a read is removed."""
@@ -35,8 +35,8 @@ _ABANDONED: Final = 24 * 3600.0
 class Landing:
     """A read to land: `staged` as it is known before, the cursor (None: there is none) and its overlap.
 
-    `tail` stands for the rows that a query finds where nothing is new (None: any row is). `note` is asked before
-    the rows are read, and what it returns is kept with them.
+    `tail` stands for the rows that a query finds where nothing is new (None: any row is). `find_starts` finds where
+    the feed of the table begins, before the first row is read; the names that it returns are kept with the rows.
     """
 
     query: Query
@@ -44,7 +44,7 @@ class Landing:
     cursor: Column | None = None
     overlap: int = 0
     tail: str | None = None
-    note: Callable[[], str] | None = None
+    find_starts: Callable[[], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +60,32 @@ class Staging:
         """
         home = self.root / table.schema / table.table
         with _new_folder(table, home) as folder:
-            note = None if landing.note is None else landing.note()
+            starts = None if landing.find_starts is None else landing.find_starts()
             position = reader.write(landing.query, folder)
             for number, file in enumerate(sorted(folder.glob("*.parquet")), 1):
                 file.rename(folder / f"{number}.parquet")
-            if note is not None:
-                (folder / _NOTE).write_text(note, "utf-8")
+            if starts is not None:
+                (folder / _STARTS).write_text("\n".join(starts), "utf-8")
             found = _survey(landing, folder)
             if found is not None:
                 is_cursor_a_time = landing.cursor is not None and is_time(landing.cursor.type)
                 name = replace(found, position=position).name(is_time=is_cursor_a_time)
                 folder.rename(home / name)
 
-    def note(self, table: TableName, item: SourceObject) -> str | None:
-        """Return what was noted before the read that has a staged file; None where nothing was."""
+    def starts(self, table: TableName, item: SourceObject) -> Sequence[str]:
+        """Return where the feed of a table begins, by the snapshot of a staged file.
+
+        Raises SourceError where that is gone.
+        """
+        file = (self.root / table.schema / table.table / item.name).with_name(_STARTS)
         try:
-            return (self.root / table.schema / table.table / item.name).with_name(_NOTE).read_text("utf-8")
-        except FileNotFoundError:
-            return None
+            return file.read_text("utf-8").split()
+        except OSError as error:
+            raise SourceError(
+                f"{table}: its snapshot is not there any more",
+                found=str(error),
+                todo="Nothing was applied. Does another process write into the same folder? Run again.",
+            ) from error
 
     def remove(self, table: TableName, objects: Sequence[SourceObject]) -> None:
         """Remove staged files, and folders of which no file is left."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import TableName
@@ -14,15 +14,19 @@ from lakeward.core.ports import Backlog, Landing, Source
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
+if TYPE_CHECKING:
+    from lakeward.adapters.kafka.source import KafkaSource
+
 
 def build(options: Options, runtime: Runtime) -> Source[Any]:
     """Make the source from the table [source] and what the tables say of themselves."""
-    source: Source[Any] = make_source(options, runtime)
-    return source
+    return make_source(options, runtime)
 
 
-def make_source(options: Options, runtime: Runtime, section: str = "source", **more: Any) -> Any:
-    """Make the source `kafka` of the settings in a `section`; `more` is what `KafkaSource` may be told."""
+def make_source(
+    options: Options, runtime: Runtime, section: str = "source", *, follows_snapshot: bool = False
+) -> KafkaSource:
+    """Make the source `kafka` of the settings in a `section`; it may follow a snapshot, whose commit says where."""
     check_spark()
     from lakeward.adapters.files.source import FilesSource  # noqa: PLC0415  # Spark is imported when it is needed
     from lakeward.adapters.kafka.source import KafkaSource  # noqa: PLC0415
@@ -36,8 +40,11 @@ def make_source(options: Options, runtime: Runtime, section: str = "source", **m
         may_be_unreadable=True,
     )
     form = _landing_form(settings, options, runtime, section)
-    broker, once = connect(settings, runtime), runtime.runs_once
-    return KafkaSource(settings, broker, Staging(root), source, tables, form, runs_once=once, **more)
+    return KafkaSource(
+        *(settings, connect(settings, runtime), Staging(root), source, tables, form),
+        follows_snapshot=follows_snapshot,
+        runs_once=runtime.runs_once,
+    )
 
 
 def _landing_form(settings: Any, options: Options, runtime: Runtime, section: str) -> Any:

@@ -17,6 +17,8 @@ class KafkaBacklog:
 
     landing: KafkaLanding
     start: str | None
+    follows_snapshot: bool = False
+    """Whether a table with a batch begins at 0, where its objects say nothing else."""
 
     def waiting(self, table: TableName, applied: Collection[str]) -> int | None:
         """Return how many offsets wait for a table that applied objects of these names.
@@ -27,6 +29,8 @@ class KafkaBacklog:
         topic, ranges = self.landing.broker.find(self.landing.topic_of(table)), read_names(applied)
         if topic is None or any((one.topic, one.id) != (topic.name, topic.id) for one in ranges):
             return None
+        if not ranges and self.follows_snapshot:
+            return _behind(topic, ()) if applied else None
         if not ranges:
             begins_at_low = self.start in (None, "earliest")
             return sum(high - low for low, high in topic.partitions.values()) if begins_at_low else None

@@ -95,17 +95,6 @@ def refuse_unknown_start(table: TableName, topic: Topic) -> None:
         )
 
 
-def no_end(table: TableName, topic: str) -> ConfigError:
-    """Say that a table cannot be read from its database, since its topic has no end that could be noted."""
-    return ConfigError(
-        f"{table}: its topic {topic} is not there, and must be before the table is read from the database",
-        found="no such topic at the broker",
-        todo="Start the connector first, without a snapshot of its own, and create the topic where nothing was "
-        "changed yet: what changes between the snapshot and the beginning of the feed would be lost "
-        "(docs/jdbc.md).",
-    )
-
-
 def acked_ranges(acked: Iterable[str], partition: int, topic: Topic) -> Sequence[OffsetRange]:
     """Return the ranges of a partition that an operator let pass as lost."""
     found = [OffsetRange.read(name) for name in acked]

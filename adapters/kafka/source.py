@@ -19,7 +19,6 @@ from lakeward.adapters.kafka.landing_form import LandingForm
 from lakeward.adapters.kafka.loss import (
     LOST_ALARM,
     acked_ranges,
-    no_end,
     refuse_end,
     refuse_lost,
     refuse_other_topic,
@@ -55,7 +54,7 @@ class KafkaSource:
     of_tables: Mapping[TableName, FilesOptions]
     landing_form: LandingForm = field(default_factory=LandingForm)
     follows_snapshot: bool = False
-    """Whether the commits say where partitions begin, of which `ends` gave the offsets; others begin at 0."""
+    """Whether the commits say where partitions begin, as `starts` gave it; others begin at 0."""
     runs_once: bool = False
     """Whether no message is read that was sent after the topic of a table was first looked at."""
     beginning: dict[TableName, Past] = field(default_factory=dict)
@@ -96,6 +95,8 @@ class KafkaSource:
         refuse_other_topic(dimension.name, name, topic, applied)
         if topic is None:
             return Taken()
+        if self.runs_once:
+            self.first_ends.setdefault((table, topic.id), _ends(topic))
         self.beginning.pop(dimension.name, None)
         if not applied:
             self.beginning[dimension.name] = past
@@ -107,19 +108,18 @@ class KafkaSource:
             waiting = [*waiting, *landed] if landed else []
         return self._choose(dimension, past, waiting)
 
-    def ends(self, dimension: Dimension) -> Sequence[OffsetRange]:
-        """Return for each partition with messages its last offset, behind which a table may begin.
+    def starts(self, topic: Topic, millis: int) -> Sequence[OffsetRange]:
+        """Return the last offset of each partition before a time, in milliseconds since 1970.
 
-        Raises ConfigError without a topic: where that begins would not be known.
+        Behind these a table begins that has all that was sent until then from elsewhere. A partition without one
+        begins at 0.
         """
-        name = self.topic_of(dimension.source)
-        topic = self.broker.find(name)
-        if topic is None:
-            raise no_end(dimension.name, name)
+        behind = self.broker.offsets_at(topic.name, topic.partitions, millis)
+        offsets = {number: behind.get(number, high) for number, (_, high) in sorted(topic.partitions.items())}
         return [
-            OffsetRange(topic.name, topic.id, partition, high - 1, high)
-            for partition, (_, high) in sorted(topic.partitions.items())
-            if high > 0
+            OffsetRange(topic.name, topic.id, partition, offset - 1, offset)
+            for partition, offset in offsets.items()
+            if offset > 0
         ]
 
     def objects_of(self, dimension: Dimension, names: Iterable[str]) -> Sequence[SourceObject]:
@@ -176,9 +176,7 @@ class KafkaSource:
 
     def _land(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> list[OffsetRange]:
         """Read what comes next of each partition, up to the committed end, into files."""
-        ends: Mapping[int, int] = {partition: high for partition, (_, high) in topic.partitions.items()}
-        if self.runs_once:
-            ends = self.first_ends.setdefault((table, topic.id), ends)
+        ends = self.first_ends.get((table, topic.id), _ends(topic))
         wanted = [
             OffsetRange(topic.name, topic.id, partition, position, ends[partition])
             for partition, position in sorted(positions.items())
@@ -277,3 +275,7 @@ class KafkaSource:
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return mended rows as events."""
         return self.files.mend(dimension, entries)
+
+
+def _ends(topic: Topic) -> Mapping[int, int]:
+    return {partition: high for partition, (_, high) in topic.partitions.items()}

@@ -93,13 +93,16 @@ def untold(row: int, place: int, seconds: float | None) -> LogChange:
 
 
 def test_a_change_below_an_initial_snapshot_that_does_not_tell_its_commit_stops() -> None:
-    changes = [read(1, 500, 7200), read(2, 500, 7300), untold(3, 400, 7201), untold(4, 401, 7201)]
+    changes = [read(1, 500, 7200), read(2, 500, 7300), untold(3, 100, 7201), untold(4, 101, 7201)]
     step = LogStep(3, UNTOLD, was_open=True)
     assert found(*changes, before=LogReached()) == step
     in_log = ObjectSpans("b.json", 2, spans_of(changes), find_steps(changes, LogReached(), LogReached()))
     (restart,) = find_restarts([in_log], LogReached(), [])
-    assert (restart.restart[:2], restart.restart.offset > 400) == ((2, 3), True)
+    assert (restart.restart[:2], restart.was_open) == ((2, 3), True)
     assert "lies below the initial snapshot before it" in restart.why
+    offset = restart.restart.offset
+    lifted = [*changes[:2], *(one._replace(place=one.place + offset) for one in changes[2:])]
+    assert found(*lifted, before=LogReached()) is None, "one decision is enough"
     assert found(untold(1, 400, 7201), before=SNAPSHOT) == LogStep(1, UNTOLD, was_open=True)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.job import Job
@@ -19,8 +20,10 @@ NAME = TableName("shop", "item")
 
 
 def dimension(*types: str) -> Dimension:
-    columns = tuple(Column(f"k{number}", parse_type(of)) for number, of in enumerate(types, 1))
-    return Dimension(name=NAME, schema=Schema(columns), key=tuple(column.name for column in columns))
+    """Return a table with a key of columns of these types; of "" none is declared."""
+    named = {f"k{number}": of for number, of in enumerate(types, 1)}
+    columns = tuple(Column(name, parse_type(of)) for name, of in named.items() if of)
+    return Dimension(name=NAME, schema=Schema(columns), key=tuple(named))
 
 
 class Play:
@@ -73,11 +76,16 @@ def test_nothing_stops_where_nobody_said_how_keys_are_read() -> None:
         (("int", "string"), {}, False, ""),
         (("int", "string"), {"k2": "x", "other": "y"}, False, "column 2 in the format 'x'"),
         (("timestamp",), {}, True, "times in UTC"),
+        (("int", ""), {}, True, None),
         (("timestamp_ntz", "date"), {}, True, ""),
         (("string",), {}, True, "texts without blanks at their end"),
     ],
 )
 def test_what_changes_values_of_a_key_is_told(
-    types: tuple[str, ...], formats: dict[str, str], is_trimmed: bool, words: str
+    types: tuple[str, ...], formats: dict[str, str], is_trimmed: bool, words: str | None
 ) -> None:
     assert key_form(dimension(*types), formats, "UTC", is_trimmed=is_trimmed) == words
+
+
+def test_nothing_is_told_where_each_load_takes_the_place_of_all_rows() -> None:
+    assert key_form(replace(dimension("timestamp"), snapshots=Snapshots()), {}, "UTC") is None

@@ -114,6 +114,8 @@ def test_nothing_appears_below_what_came_without_times_once_there_are_times() ->
         assert floor(lateness, records, None, by_times=True) == 20
         assert floor(lateness, records, None) is None
     assert floor(Within(1), records, Mark(1, 7), by_times=True) == 30
+    unreadable = [*records, record(4, 40, NO_SEQUENCE)]
+    assert floor(Within(1), unreadable, None, by_times=True) == 20, "a batch none of whose times can be read"
 
 
 def test_a_seen_object_of_another_size_is_an_alarm() -> None:

@@ -113,7 +113,7 @@ def test_a_process_that_runs_once_ends_though_messages_go_on(tmp_path: Path) -> 
         own.send()
         own.broker.add_partition(TOPIC)
     assert (batches, own.ids) == (2, [1, 2, 3])
-    source.runs_once = False
+    own.change = lambda opened: opened
     assert own.apply() == [1, 2, 3, 4, 5]
 
 
