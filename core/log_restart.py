@@ -21,6 +21,7 @@ _LOWER: Final = "is newer by its time than all before it, and its place in the l
 _READ: Final = (
     "is of an initial snapshot that is newer by its time than all before it, and its place in the log is lower"
 )
+_FIRST_READ: Final = "is of a snapshot that is newer by its time than all before it, and its place is lower"
 _STALE: Final = f"{_LOWER}, and changes are stale"
 _REGRESSION: Final = (
     "is the first of changes that are newer than what came of their rows before, and lower in the log"
@@ -242,7 +243,7 @@ def _note_first_reads(
     if not span.of_reads:
         reads.pop(end, None)
     elif end not in reads and _may_begin_a_log(span, reached.of(item.order)):
-        reads[end] = _FirstRow(item, span.row, _READ)
+        reads[end] = _FirstRow(item, span.row, _READ if span.is_initial else _FIRST_READ)
 
 
 def _may_begin_a_log(span: LogSpan, reached: LogReached) -> bool:

@@ -53,6 +53,7 @@ class FakeDatabase:
     hidden: list[Row] = field(default_factory=list)
     position: str | None = "0/16B3748"
     cut_off: bool = False
+    rows_in_a_file: int = 2
     queries: list[Query] = field(default_factory=list)
 
     def describe(self, table: TableName) -> SourceTable | None:
@@ -60,17 +61,16 @@ class FakeDatabase:
         return SourceTable(name=ITEM, columns=tuple(columns), key=("id",)) if table == ITEM else None
 
     def write(self, query: Query, folder: Path) -> str | None:
-        """Write a file for each two rows; where the connection is cut off, it is so behind the first file."""
+        """Write a file for so many rows; where the connection is cut off, it is so behind the first file."""
         self.queries.append(query)
         folder.mkdir()
         found = [row for row in self.rows if _is_in(row, query)]
         schema = pa.schema([(column.name, _ARROW[column.type.name]) for column in query.columns])
-        for start in range(0, max(len(found), 1), 2):
+        for start in range(0, max(len(found), 1), self.rows_in_a_file):
             if self.cut_off and start:
                 raise StoreUnreachable("the database does not answer", todo="Run again.")
-            named = [
-                {column.name: row.get(column.name) for column in query.columns} for row in found[start : start + 2]
-            ]
+            some = found[start : start + self.rows_in_a_file]
+            named = [{column.name: row.get(column.name) for column in query.columns} for row in some]
             pq.write_table(pa.Table.from_pylist(named, schema), folder / f"part-{start:05}.parquet")
         return self.position
 
