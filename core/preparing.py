@@ -15,12 +15,14 @@ from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
 from lakeward.core.history.kept import options_of
 from lakeward.core.job import Idle, Job, Look, OthersAlone, Prepared, Settlement, Watch, unwatched
+from lakeward.core.key_form import refuse_other_key_form
 from lakeward.core.ledger import Taken, digest_of
 from lakeward.core.log_restart import LOG_ALARM, LogRestart, find_suspects
 from lakeward.core.log_steps import LogName, LogReached, SnapshotPlace
 from lakeward.core.looking import look, recall
 from lakeward.core.memory import Memory, next_mark
 from lakeward.core.mending import check_every
+from lakeward.core.order_by import refuse_other_order
 from lakeward.core.other_tables import add_others
 from lakeward.core.plan import MergePlan, backwards, plan
 from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Standing
@@ -83,11 +85,18 @@ def prepare_seen(
 
 
 def prepare_release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Prepared[F]:
-    """Work out what follows once these entries of the quarantine are settled."""
+    """Work out what follows once these entries of the quarantine are settled.
+
+    Raises SchemaConflict where mended rows would be put in another order than those that stand, or get other keys.
+    """
     with watch("believe"):
         standing = job.opened.table.standing()
     with watch("recall"):
         recalled = recall(job, standing.progress)
+    if settled.mended:
+        order_by, key_form = job.source.order_by(job.dimension), job.source.key_form(job.dimension)
+        refuse_other_order(job.dimension, standing.schema, standing.progress, order_by)
+        refuse_other_key_form(job.dimension, standing.progress, key_form)
     with watch("read"):
         dimension = _as_it_will_be(job, standing, recalled, settled.mended)
         mended = job.source.mend(dimension, settled.mended) if settled.mended else None

@@ -19,7 +19,8 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.files.source import no_snapshots
 from lakeward.adapters.jdbc.names import Staged
 from lakeward.adapters.jdbc.source import JdbcSource
-from lakeward.adapters.kafka.ranges import read_names
+from lakeward.adapters.kafka.broker import Topic
+from lakeward.adapters.kafka.ranges import next_offsets, read_names
 from lakeward.adapters.kafka.source import KafkaSource
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness
@@ -72,6 +73,8 @@ class SnapshotThenFeed:
         self.feed.files.check(dimension, past)
         if past.begins:
             return self._take_snapshot(dimension, past)
+        if not past.seen:
+            raise _no_way_back(dimension)
         self._refuse_unknown_starts(dimension, past)
         waiting = {name: item for name, item in past.waiting.items() if not _is_staged(name)}
         taken = self.feed.take(dimension, replace(past, waiting=waiting))
@@ -92,11 +95,14 @@ class SnapshotThenFeed:
             return [one.name for one in self.feed.starts(self.feed.broker.find(name) or topic, millis)]
 
         waiting = {name: item for name, item in past.waiting.items() if _is_staged(name)}
-        taken = self.snapshot.take_once(dimension, replace(past, waiting=waiting), topic.id, find_starts)
-        if not taken.objects:
-            return taken
-        starts = self.feed.objects_of(dimension, self.snapshot.starts(dimension, taken.objects[0]))
-        return replace(taken, objects=(*taken.objects, *starts))
+        take = partial(self.snapshot.take_once, dimension, replace(past, waiting=waiting), topic.id, find_starts)
+        taken = take()
+        names = self.snapshot.starts(dimension, taken.objects[0]) if taken.objects else ()
+        if taken.objects and _are_gone(names, topic):
+            self.snapshot.archive(dimension, taken.objects)
+            taken = take()
+            names = self.snapshot.starts(dimension, taken.objects[0]) if taken.objects else ()
+        return replace(taken, objects=(*taken.objects, *self.feed.objects_of(dimension, names)))
 
     def _refuse_unknown_starts(self, dimension: Dimension, past: Past) -> None:
         """Refuse to go on where no commit says where the feed begins, or it says so of another topic.
@@ -164,6 +170,12 @@ class SnapshotThenFeed:
         return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
 
 
+def _are_gone(starts: Iterable[str], topic: Topic) -> bool:
+    """Whether the broker has deleted messages behind the offsets at which a feed would begin."""
+    offsets = next_offsets(read_names(starts))
+    return any(offsets.get(partition, 0) < low for partition, (low, _) in topic.partitions.items())
+
+
 def _is_staged(name: str) -> bool:
     return Staged.of(name) is not None
 
@@ -181,6 +193,16 @@ def _no_reload(dimension: Dimension) -> ConfigError:
         found="a reload waits for a full load",
         todo=f"Drop the table together with {name.table}__changes and {name.table}__quarantine, and run: it is "
         f"read whole again, and goes on from there. If it waits already: `lakeward reload {name} --withdraw`.",
+    )
+
+
+def _no_way_back(dimension: Dimension) -> ConfigError:
+    name = dimension.name
+    return ConfigError(
+        f"{name}: it cannot be taken back over messages that it has applied",
+        found="it was read whole once, and messages are read from the place at which it stands",
+        todo=f"Nothing was changed. Drop the table together with {name.table}__changes and "
+        f"{name.table}__quarantine, and run: it is read whole again.",
     )
 
 

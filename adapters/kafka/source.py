@@ -115,7 +115,9 @@ class KafkaSource:
         begins at 0.
         """
         behind = self.broker.offsets_at(topic.name, topic.partitions, millis)
-        offsets = {number: behind.get(number, high) for number, (_, high) in sorted(topic.partitions.items())}
+        # Of a transaction that goes on nothing may be read, and what lies behind it is found by its time.
+        ends = sorted(_ends(topic).items())
+        offsets = {number: min(behind.get(number, high), high) for number, high in ends}
         return [
             OffsetRange(topic.name, topic.id, partition, offset - 1, offset)
             for partition, offset in offsets.items()

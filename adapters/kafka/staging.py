@@ -103,7 +103,7 @@ class Staging:
         try:
             for one in self.ranges(table):
                 if one.id != id_ or (one not in ranges and self.is_empty(table, one)):
-                    (folder / one.name).unlink()
+                    (folder / one.name).unlink(missing_ok=True)
             for one in ranges:
                 part = self._part(table, one)
                 part.write_bytes(b"")
@@ -112,8 +112,11 @@ class Staging:
             raise _not_written(table, error) from error
 
     def is_empty(self, table: TableName, of: OffsetRange) -> bool:
-        """Whether a file has no messages."""
-        return (self.folder(table) / of.name).stat().st_size == 0
+        """Whether a file has no messages; one that another process has removed had some."""
+        try:
+            return (self.folder(table) / of.name).stat().st_size == 0
+        except FileNotFoundError:
+            return False
 
     def _part(self, table: TableName, of: OffsetRange) -> Path:
         """Return the hidden name of a file that is to be written; those that ended processes left are removed."""

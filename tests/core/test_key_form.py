@@ -11,9 +11,10 @@ from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.job import Job
+from lakeward.core.job import Job, Settlement
 from lakeward.core.key_form import key_form
-from lakeward.core.pipeline import apply_changes
+from lakeward.core.pipeline import apply_changes, release
+from lakeward.core.ports import Entry, Mended
 from lakeward.core.schema import Column, Schema, parse_type
 
 NAME = TableName("shop", "item")
@@ -61,6 +62,26 @@ def test_a_key_that_is_read_in_another_way_stops_its_table(was: str, is_: str, f
             play.run(2, is_)
         assert str(refused.value.found).endswith(found)
     assert play.run(2, was) == was
+
+
+def test_a_mended_row_gets_no_other_key(entry: Entry) -> None:
+    play = Play()
+    play.run(1, "times in UTC")
+    play.source.form_of_keys = "times in Tokyo"
+    with pytest.raises(SchemaConflict, match="cannot be read in another way"):
+        release(play.job, Settlement(mended=[entry]))
+    play.source.form_of_keys, play.source.order_column = "times in UTC", "at"
+    play.run(2, "times in UTC")
+    play.source.order_column = "since"
+    with pytest.raises(SchemaConflict, match="cannot be made of something else"):
+        release(play.job, Settlement(mended=[entry]))
+
+
+@pytest.fixture
+def entry() -> Entry:
+    place: dict[str, Any] = {"object": "a.csv", "row": 1, "epoch": 1, "sequence": 0, "order": 9}
+    known: dict[str, Any] = {"key": '["1"]', "reason": "cast", "detail": "", "operation": "insert", "text": "1,x"}
+    return Entry(**place, **known, batch=1, since=0, mended=Mended(operation=Operation.INSERT, cells={}))
 
 
 def test_nothing_stops_where_nobody_said_how_keys_are_read() -> None:

@@ -329,6 +329,24 @@ def test_a_table_whose_rows_were_read_otherwise_does_not_go_on(tmp_path: Path) -
         shop.take()
 
 
+def test_a_snapshot_whose_feed_is_gone_is_read_anew(tmp_path: Path) -> None:
+    shop = begun(tmp_path)
+    shop.step("before")
+    shop.put(1, "meanwhile")
+    shop.send()
+    shop.broker.delete_before(TOPIC, 2, partition=1)
+    shop.run()
+    assert (shop.rows, len(shop.database.queries)) == ({1: "meanwhile", 2: "unsent"}, 2)
+
+
+def test_a_table_is_not_taken_back_over_its_messages(tmp_path: Path) -> None:
+    shop = begun(tmp_path)
+    shop.run()
+    source = shop.open()
+    with pytest.raises(ConfigError, match="cannot be taken back over messages"):
+        source.take(dimension_of(source), Past(acked={"LEDGER-004": frozenset(shop.seen)}))
+
+
 def test_a_topic_that_is_not_there_stops_a_table_before_it_is_read(tmp_path: Path) -> None:
     shop = begun(tmp_path)
     shop.broker.made.clear()
