@@ -344,12 +344,12 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
         others=add_others(None if planned.replaces else before.others, facts.others),
         databases=add_databases(None if planned.replaces else before.databases, facts.databases),
-        order_by=_told_after(planned, found.taken.order_by, found.standing.progress.order_by),
-        key_form=_told_after(planned, found.taken.key_form, found.standing.progress.key_form),
+        order_by=_setting_after(planned, found.taken.order_by, found.standing.progress.order_by),
+        key_form=_setting_after(planned, found.taken.key_form, found.standing.progress.key_form),
     )
 
 
-def _told_after(planned: MergePlan, told: str | None, before: str | None) -> str | None:
+def _setting_after(planned: MergePlan, told: str | None, before: str | None) -> str | None:
     """Return what a source says of its settings as it is kept once the batch is committed; a load begins anew."""
     return told if told is not None else None if planned.replaces else before
 

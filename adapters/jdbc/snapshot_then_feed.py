@@ -23,7 +23,7 @@ from lakeward.adapters.kafka.broker import Topic
 from lakeward.adapters.kafka.ranges import next_offsets, read_names
 from lakeward.adapters.kafka.source import KafkaSource
 from lakeward.adapters.spark.local_frame import Frame
-from lakeward.core.dimension import Dimension, Lateness
+from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.facts import Capability, ObjectFacts
@@ -191,8 +191,7 @@ def _no_reload(dimension: Dimension) -> ConfigError:
     return ConfigError(
         f"{name}: it was read whole once, and goes on with messages; nothing begins it anew while it is there",
         found="a reload waits for a full load",
-        todo=f"Drop the table together with {name.table}__changes and {name.table}__quarantine, and run: it is "
-        f"read whole again, and goes on from there. If it waits already: `lakeward reload {name} --withdraw`.",
+        todo=f"{_drop(name)} If it waits already: `lakeward reload {name} --withdraw`.",
     )
 
 
@@ -201,8 +200,7 @@ def _no_way_back(dimension: Dimension) -> ConfigError:
     return ConfigError(
         f"{name}: it cannot be taken back over messages that it has applied",
         found="it was read whole once, and messages are read from the place at which it stands",
-        todo=f"Nothing was changed. Drop the table together with {name.table}__changes and "
-        f"{name.table}__quarantine, and run: it is read whole again.",
+        todo=f"Nothing was changed. {_drop(name)}",
     )
 
 
@@ -221,6 +219,13 @@ def _no_starts(dimension: Dimension) -> ConfigError:
     return ConfigError(
         f"{name}: nothing says where its feed begins",
         found="the table has rows, and `then` was not set when they were read",
-        todo=f"Drop the table together with {name.table}__changes and {name.table}__quarantine, and run: it is "
-        "read whole again, and goes on from there. Or take `then` out again.",
+        todo=f"{_drop(name)} Or take `then` out again.",
+    )
+
+
+def _drop(name: TableName) -> str:
+    """Say how such a table begins anew."""
+    return (
+        f"Drop the table together with {name.table}__changes and {name.table}__quarantine, and run: it is read "
+        "whole again, and goes on from there."
     )
