@@ -16,6 +16,7 @@ from kafka_feeds import TOPIC, BrokerFeed, check_history, dimension_of, feed, me
 
 from lakeward.adapters import kafka
 from lakeward.adapters.kafka.broker import Record
+from lakeward.adapters.kafka.ranges import read_names
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
 from lakeward.core.ledger import Past
@@ -115,6 +116,25 @@ def test_a_process_that_runs_once_ends_though_messages_go_on(tmp_path: Path) -> 
     assert (batches, own.ids) == (2, [1, 2, 3])
     own.change = lambda opened: opened
     assert own.apply() == [1, 2, 3, 4, 5]
+
+
+def test_a_table_begins_no_later_than_a_transaction_that_goes_on(tmp_path: Path) -> None:
+    own = feed(tmp_path)
+    own.send()
+    own.broker.open_transaction(TOPIC)
+    own.broker.made[TOPIC][1][0].committed[2] = Record(2, 1_700_000_900_000, None, message(9))
+    topic = own.broker.find(TOPIC)
+    assert topic is not None
+    assert [one.end for one in own.open().starts(topic, 1_700_000_500_000)] == [1]
+
+
+def test_a_file_that_another_process_has_removed_had_messages(tmp_path: Path) -> None:
+    own = feed(tmp_path)
+    own.send()
+    (item,) = own.take().objects
+    (gone,) = read_names([item.name])
+    own.lose_staging()
+    assert not own.open().staging.is_empty(TableName("shop", "orders"), gone)
 
 
 def test_bounds_of_a_batch_are_kept(tmp_path: Path) -> None:
