@@ -12,6 +12,7 @@ from lakeward.adapters.files.local_messages import Message, inner_of
 from lakeward.adapters.messages.debezium import NO_ROW, OPERATIONS, Debezium
 from lakeward.adapters.messages.decoded import LONGEST_NAME
 from lakeward.adapters.messages.message import placeholders
+from lakeward.adapters.messages.transaction_ids import transaction_name
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.dimension import TableName
 
@@ -231,7 +232,9 @@ class LocalDebezium:
         own = found.block
         if self.decoder.is_flat and found.after is not None:
             own = text_of(found.after.get("__transaction_id"))
-        return own if own is not None else next((t for t in map(field, _TRANSACTION) if t is not None), None)
+        if own is not None:
+            return transaction_name(own)
+        return next((t for t in map(field, _TRANSACTION) if t is not None), None)
 
 
 def _first_object(*values: Any) -> Object | None:

@@ -44,6 +44,7 @@ from lakeward.adapters.messages.message import (
     why_broken,
     with_parsed,
 )
+from lakeward.adapters.messages.transaction_ids import transaction_name_of
 from lakeward.adapters.messages.wire import number
 from lakeward.adapters.spark.events import DATABASE, INITIAL
 from lakeward.adapters.spark.names import text
@@ -369,7 +370,7 @@ class Debezium:
     def _transaction(self) -> str:
         names = ("txId", "gtid", "commit_lsn", "commit_scn", "ts_ms")
         own = cell(_AFTER, "__transaction_id") if self.is_flat else f"{_BLOCK}.id"
-        return f"coalesce({', '.join([own, *map(self._field, names)])})"
+        return f"coalesce({', '.join([transaction_name_of(own), *map(self._field, names)])})"
 
     def _broken(self) -> str:
         lacks = f"{_OPERATION} IN ('insert', 'update', 'read', 'upsert') AND {_AFTER} IS NULL"

@@ -162,7 +162,7 @@ envelope = st.builds(
     st.one_of(row, st.just("null")),
     st.one_of(row, row, row, st.sampled_from(["null", '"text"', r'"{\"id\": 1}"'])),
     source,
-    st.sampled_from(["null", "null", '{"id": "tx-1"}', '"text"', "{}"]),
+    st.sampled_from(["null", "null", '{"id": "tx-1"}', '{"id": "7:900"}', '"text"', "{}"]),
 )
 marker = st.sampled_from(
     ["", " ", "null", "{}", "null\r", '{"ts_ms": 5}', '{"payload": null}', '{"schema": null, "payload": null}', "7"]
@@ -176,6 +176,7 @@ flat = st.builds(
             ', "__lsn": 5, "__sequence": "[\\"4\\", \\"5\\"]", "__source_ts_ms": 1700000000000',
             ', "__source_file": "bin.000001", "__pos": 7, "__table": "other"',
             ', "__transaction_id": "t", "__schema": "shop"',
+            ', "__transaction_id": "7:901\\n"',
             "",
         ]
     ),

@@ -17,15 +17,20 @@ COLUMNS = {"id": "int", "note": "string", "size": "int"}
 DAY = Within(24 * 3600 * 1_000_000)
 
 
-def message(place: int, op: str, key: int, image: dict[str, Any] | None, **headers: int) -> str:
-    """Return a record; `place` is that of its transaction, too."""
-    source = {"lsn": place, "txId": place, "ts_us": place, "schema": "shop", "table": "item"}
+def message(
+    place: int, op: str, key: int, image: dict[str, Any] | None, lsn: int | None = None, **headers: int
+) -> str:
+    """Return a record; `place` is that of its transaction, too. With an `lsn` it has a block of the transaction."""
+    own = {"lsn": place if lsn is None else lsn, "sequence": json.dumps([str(place), str(lsn or place)])}
+    source = {**own, "txId": place, "ts_us": place, "schema": "shop", "table": "item"}
+    block = {} if lsn is None else {"transaction": {"id": f"{place}:{lsn}", "total_order": 1}}
     images = {"before": {"id": key, "note": "", "size": 0} if op == "d" else None, "after": image}
     told = [
         ["__debezium.context.taskId", "0"],
         *([f"__debezium.{n}", json.dumps({"id": k})] for n, k in headers.items()),
     ]
-    return json.dumps({"key": {"id": key}, "value": {**images, "source": source, "op": op}, "headers": told})
+    value = {**images, **block, "source": source, "op": op}
+    return json.dumps({"key": {"id": key}, "value": value, "headers": told})
 
 
 def tombstone(key: int) -> str:
@@ -140,6 +145,22 @@ def test_an_ordered_table_knows_of_keys_that_are_exchanged_or_moved_up(
     if not told:
         sizes = {key: cells["size"] for key, cells in found.rows.items()}
         assert sizes.items() >= {(new,): old for old, new in moves}.items()
+
+
+def test_rows_move_up_in_a_transaction_whose_id_says_the_place_of_each_change(
+    engine: SparkSession | None, tmp_path: Path
+) -> None:
+    """PostgreSQL with `provide.transaction.metadata`: an id of one transaction is another one for each change."""
+    change = [
+        line
+        for number, (old, new) in enumerate([(1, 5), (5, 7), (7, 9)])
+        for line in (
+            message(2, "d", old, None, 20 + number, newkey=new),
+            message(2, "c", new, row(new, old, "whole"), 20 + number, oldkey=old),
+        )
+    ]
+    found = read(engine, tmp_path, [LOADED, change])
+    assert {key: cells["size"] for key, cells in found.rows.items()} == {(5,): 1, (7,): 5, (9,): 7}
 
 
 def test_rows_without_a_key_have_no_halves(engine: SparkSession | None, tmp_path: Path) -> None:
