@@ -66,8 +66,9 @@ def build_backlog(options: Options, runtime: Runtime) -> Backlog:
     settings, _ = read_options(options, runtime)
     if settings.then is None:
         return NoTopics()
-    landing, _ = kafka.look_at_topics(_feed_options(settings, options), runtime, _FEED)
-    return KafkaBacklog(landing, start="latest", follows_snapshot=True)
+    landing, _, staging, transactions = kafka.look_at_topics(_feed_options(settings, options), runtime, _FEED)
+    told = {"staging": staging, "transactions": transactions}
+    return KafkaBacklog(landing, start="latest", follows_snapshot=True, **told)
 
 
 def build_database(options: Options, runtime: Runtime) -> SourceDatabase[Any]:

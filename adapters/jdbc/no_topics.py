@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.core.dimension import TableName
+from lakeward.core.ledger import SourceObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,5 +26,9 @@ class NoTopics:
         return ()
 
     def waiting(self, table: TableName, applied: Collection[str]) -> int | None:
+        """Return that it cannot be told."""
+        return None
+
+    def consistent_as_of(self, applied: Mapping[TableName, Collection[SourceObject]]) -> int | None:
         """Return that it cannot be told."""
         return None

@@ -113,15 +113,20 @@ def build_backlog(options: Options, runtime: Runtime) -> Backlog:
     """Look at what waits in these topics."""
     from lakeward.adapters.kafka.backlog import KafkaBacklog  # noqa: PLC0415
 
-    return KafkaBacklog(*look_at_topics(options, runtime))
+    landing, start, staging, transactions = look_at_topics(options, runtime)
+    return KafkaBacklog(landing, start, staging=staging, transactions=transactions)
 
 
-def look_at_topics(options: Options, runtime: Runtime, section: str = "source") -> tuple[Any, str | None]:
-    """Return what looks at topics, and where tables begin."""
+def look_at_topics(
+    options: Options, runtime: Runtime, section: str = "source"
+) -> tuple[Any, str | None, Any, str | None]:
+    """Return what looks at topics, where tables begin, where messages land, and the topic of transactions."""
     from lakeward.adapters.kafka.landing import KafkaLanding  # noqa: PLC0415
+    from lakeward.adapters.kafka.staging import Staging  # noqa: PLC0415
 
-    settings, files, tables, _ = _opened(options, runtime, section)
-    return KafkaLanding(files, connect(settings, runtime), tables), settings.start
+    settings, files, tables, root = _opened(options, runtime, section)
+    landing = KafkaLanding(files, connect(settings, runtime), tables)
+    return landing, settings.start, Staging(root), settings.transactions
 
 
 def connect(settings: Any, runtime: Runtime) -> Any:
@@ -160,7 +165,11 @@ def _opened(
 
 def _of_tables(settings: Any, options: Options, runtime: Runtime) -> Mapping[TableName, Any]:
     """Return what tables say of themselves; the format, and the key of its records, are those of all else."""
-    from lakeward.adapters.kafka.options import ROWS, KafkaTableOptions  # noqa: PLC0415
+    from lakeward.adapters.kafka.options import (  # noqa: PLC0415
+        ROWS,
+        KafkaTableOptions,
+        refuse_without_transactions,
+    )
 
     found = {}
     for table, values in options.get("tables", {}).items():
@@ -168,6 +177,12 @@ def _of_tables(settings: Any, options: Options, runtime: Runtime) -> Mapping[Tab
         known = {"format": settings.format, **({"record_key": settings.record_key} if same else {})}
         within = f'tables."{table}".source'
         found[table] = validated(KafkaTableOptions, {**known, **values}, str(runtime.file), within=within)
+        if settings.transactions is not None:
+            try:
+                refuse_without_transactions(found[table])
+            except ValueError as error:
+                todo = "Take `transactions` out of [source], or give the table a pipeline of its own."
+                raise ConfigError(f"{table}: {error}", todo=todo) from None
         if found[table].format == ROWS and found[table].topics is None and "{schema}" not in settings.topics:
             raise ConfigError(
                 f"{table}: plain records do not say which table they are of, and its topic is that of all tables",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from lakeward.adapters.kafka.broker import Topic
 from lakeward.adapters.kafka.landing import KafkaLanding
 from lakeward.adapters.kafka.ranges import OffsetRange, next_offsets, read_names
+from lakeward.adapters.kafka.staging import Staging
+from lakeward.adapters.kafka.transaction_places import TransactionPlaces
 from lakeward.core.dimension import TableName
+from lakeward.core.ledger import SourceObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,9 @@ class KafkaBacklog:
     start: str | None
     follows_snapshot: bool = False
     """Whether a table with a batch begins at 0, where its objects say nothing else."""
+    staging: Staging | None = None
+    transactions: str | None = None
+    """Where messages land whose transactions are in a topic, and that topic."""
 
     def waiting(self, table: TableName, applied: Collection[str]) -> int | None:
         """Return how many offsets wait for a table that applied objects of these names.
@@ -35,6 +41,30 @@ class KafkaBacklog:
             begins_at_low = self.start in (None, "earliest")
             return sum(high - low for low, high in topic.partitions.values()) if begins_at_low else None
         return _behind(topic, ranges)
+
+
+    def consistent_as_of(self, applied: Mapping[TableName, Collection[SourceObject]]) -> int | None:
+        """Return up to when all transactions of the source are applied to tables with these objects.
+
+        None where a table has no place in the topic of transactions; one whose topic has no message needs none.
+        """
+        topic = None if self.transactions is None else self.landing.broker.find(self.transactions)
+        if topic is None or self.staging is None:
+            return None
+        found = []
+        for table, objects in applied.items():
+            ranges = read_names(item.name for item in objects)
+            told = self.staging.place(table) if objects else None
+            place = TransactionPlaces(objects, told, next_offsets(ranges)).find(topic.name, topic.id)
+            if place is None and not self._is_empty(table):
+                return None
+            found += [] if place is None else [place]
+        first = min(found, key=lambda one: one.offset, default=None)
+        return None if first is None or first.time is None else first.time * 1000
+
+    def _is_empty(self, table: TableName) -> bool:
+        topic = self.landing.broker.find(self.landing.topic_of(table))
+        return topic is None or not any(high for _, high in topic.partitions.values())
 
 
 def _behind(topic: Topic, applied: Collection[OffsetRange]) -> int:

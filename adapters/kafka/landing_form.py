@@ -12,6 +12,7 @@ from lakeward.adapters.kafka.broker import Record
 from lakeward.adapters.kafka.lines import ToLine, to_line
 from lakeward.adapters.kafka.options import AVRO, ROWS
 from lakeward.adapters.kafka.plain_records import to_row
+from lakeward.adapters.kafka.transaction_topic import Decode
 from lakeward.core.dimension import TableName
 
 
@@ -42,11 +43,16 @@ class LandingForm:
     def of(self, table: TableName, form: FilesOptions) -> ToLine:
         """Return what makes the lines of a table of the source, whose files are read as `form` says."""
         own = self.of_tables.get(table, self.format)
-        avro, is_flat = self.avro, form.form == "flattened"
         if own.format == ROWS:
             return partial(to_row, own.record_key)
-        if own.format != AVRO or avro is None:
+        if own.format != AVRO or self.avro is None:
             return to_line
-        return lambda topic, partition, record: to_line(
-            topic, partition, avro.decode(record, topic, partition, is_flat=is_flat)
-        )
+        decode = self.decoder(table, form)
+        return lambda topic, partition, record: to_line(topic, partition, decode(topic, partition, record))
+
+    def decoder(self, table: TableName, form: FilesOptions) -> Decode:
+        """Return what makes JSON of the messages of a table."""
+        avro, is_flat = self.avro, form.form == "flattened"
+        if self.of_tables.get(table, self.format).format != AVRO or avro is None:
+            return lambda topic, partition, record: record
+        return lambda topic, partition, record: avro.decode(record, topic, partition, is_flat=is_flat)

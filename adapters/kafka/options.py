@@ -100,6 +100,14 @@ class _Messages(MessageForm):
         return self
 
 
+def refuse_without_transactions(messages: _Messages) -> None:
+    """Raise ValueError for messages of which none says to which transaction it belongs."""
+    if messages.format not in ("debezium", AVRO) or messages.form != "envelope":
+        raise ValueError(
+            "`transactions` is for envelopes of Debezium: other messages do not say of which transaction they are"
+        )
+
+
 class KafkaTableOptions(_Messages):
     """What is so for the messages of one table alone, where it is not as [source] says."""
 
@@ -133,6 +141,13 @@ class _Where(BaseModel):
         min_length=1,
         description="A consumer group that is told after each commit how far its topic is applied, for monitors "
         "of lag; may have {schema} and {table}. It is never asked.",
+    )
+    transactions: str | None = Field(
+        None,
+        pattern=f"^{_TOPIC.pattern}$",
+        description="The topic in which Debezium says where transactions end, as `shop.transaction` (the prefix of "
+        "its topics and `.transaction`; `provide.transaction.metadata=true`). With it a commit ends between "
+        "transactions.",
     )
     security: SecurityOptions = Field(
         default_factory=SecurityOptions, description="TLS and SASL; see `[source.security]`."
@@ -171,6 +186,12 @@ class KafkaOptions(_Messages, _Where):
             raise ValueError(
                 "`topics` without {schema} and {table} is for messages, which say which table they are of"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _tells_transactions(self) -> Self:
+        if self.transactions is not None:
+            refuse_without_transactions(self)
         return self
 
     def to_files_options(self, path: str) -> Mapping[str, Any]:

@@ -12,6 +12,12 @@ from lakeward.adapters.kafka.several_topics import Place
 NAMES: Final = r"\+?[^+/]+\+(?P<partition>\d{1,5})\+(?P<counter>\d{1,13})-\d{1,13}\+[\w-]+\.json"
 """The names of staged files, as a pattern for the source of files: partition and first offset give the order."""
 
+_PLACE: Final = "~"
+"""Stands before the name of a topic of transactions, of which a table has no messages: no name has it itself."""
+
+_PLACES: Final = 99_999
+"""The partition of ranges of such a topic, so that they sort apart from those of messages."""
+
 _OFFSETS: Final = 10**13
 _PARTITIONS: Final = 10**5
 
@@ -63,10 +69,31 @@ class OffsetRange:
             found["topic"], found["id"], int(found["partition"]), int(found["first"]), int(found["last"]) + 1
         )
 
+    @classmethod
+    def of_transactions(cls, topic: str, id_: str, start: int, end: int) -> OffsetRange:
+        """Return a range of a topic of transactions: what a batch makes whole, of which the table has no messages.
+
+        >>> OffsetRange.of_transactions("shop.transaction", "4fVb2", 0, 12).name
+        '~shop.transaction+99999+0000000000-0000000011+4fVb2.json'
+        """
+        return cls(f"{_PLACE}{topic}", id_, _PLACES, start, end)
+
+    @property
+    def is_of_transactions(self) -> bool:
+        """Whether it is a range of a topic of transactions."""
+        return self.topic.startswith(_PLACE)
+
 
 def read_names(names: Iterable[str]) -> list[OffsetRange]:
-    """Return the ranges that names say; names of another form are passed over."""
-    return [found for found in map(OffsetRange.read, names) if found is not None]
+    """Return the ranges of messages that names say; names of another form are passed over."""
+    found = map(OffsetRange.read, names)
+    return [one for one in found if one is not None and not one.is_of_transactions]
+
+
+def read_transactions(names: Iterable[str]) -> list[OffsetRange]:
+    """Return the ranges of topics of transactions that names say."""
+    found = map(OffsetRange.read, names)
+    return [one for one in found if one is not None and one.is_of_transactions]
 
 
 def next_offsets(applied: Iterable[OffsetRange]) -> Mapping[int, int]:

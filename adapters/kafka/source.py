@@ -6,6 +6,7 @@ groups are never asked for that.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -26,9 +27,17 @@ from lakeward.adapters.kafka.loss import (
     topic_changed,
 )
 from lakeward.adapters.kafka.options import KafkaOptions, parse_time
-from lakeward.adapters.kafka.ranges import OffsetRange, follow, next_offsets, read_names
+from lakeward.adapters.kafka.ranges import (
+    OffsetRange,
+    follow,
+    next_offsets,
+    read_names,
+    read_transactions,
+)
 from lakeward.adapters.kafka.staging import Staging
+from lakeward.adapters.kafka.transaction_places import TransactionPlaces
 from lakeward.adapters.kafka.transfer import Transfer
+from lakeward.adapters.kafka.whole_transactions import Bounds, WholeTransactions
 from lakeward.adapters.landed.places import filled
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
@@ -101,12 +110,20 @@ class KafkaSource:
         if not applied:
             self.beginning[dimension.name] = past
         waiting, positions = self._positions(dimension, past, topic, applied)
+        if self.options.transactions is not None and self._is_broken_off(table, waiting):
+            self.staging.drop(table, waiting)
+            waiting, positions = self._positions(dimension, past, topic, applied)
         refuse_lost(dimension.name, topic, positions)
         refuse_end(dimension.name, topic, positions)
         if all(self.staging.is_empty(table, one) for one in waiting):
-            landed = self._land(table, topic, positions)
+            landed = self._land(dimension, past, topic, positions, waiting)
             waiting = [*waiting, *landed] if landed else []
         return self._choose(dimension, past, waiting)
+
+    def _is_broken_off(self, table: TableName, waiting: Sequence[OffsetRange]) -> bool:
+        """Whether files with messages wait that a process left which ended before all of them had landed."""
+        joined = read_names(self.staging.joined(table))
+        return {*waiting} != {*joined} and not all(self.staging.is_empty(table, one) for one in waiting)
 
     def starts(self, topic: Topic, millis: int) -> Sequence[OffsetRange]:
         """Return the last offset of each partition before a time, in milliseconds since 1970.
@@ -176,23 +193,69 @@ class KafkaSource:
         found = self.broker.offsets_at(topic.name, partitions, parse_time(start))
         return {number: found.get(number, high) for number, (_, high) in partitions.items()}
 
-    def _land(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> list[OffsetRange]:
-        """Read what comes next of each partition, up to the committed end, into files."""
+    def _land(
+        self,
+        dimension: Dimension,
+        past: Past,
+        topic: Topic,
+        positions: Mapping[int, int],
+        waiting: Sequence[OffsetRange],
+    ) -> Sequence[OffsetRange]:
+        """Read what comes next of each partition, up to the committed end, into files beside those that wait."""
+        table, options = dimension.source, self.options
+        limits = (options.max_messages, options.max_bytes, options.max_seconds)
+        if options.transactions is not None:
+            return self._land_whole(dimension, past, topic, positions, waiting, Bounds(*limits))
+        to_line = self.landing_form.of(table, self._options_of(table))
+        transfer = Transfer(*limits, to_line)
+        landed = transfer.run(self.broker, self.staging, table, self._wanted(table, topic, positions))
+        if landed:
+            self._find_again(table, topic)  # files of the old id are never taken
+        return landed
+
+    def _options_of(self, table: TableName) -> FilesOptions:
+        return self.of_tables.get(table, self.files.options)
+
+    def _wanted(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> Sequence[OffsetRange]:
+        """Return the offsets of each partition that wait."""
         ends = self.first_ends.get((table, topic.id), _ends(topic))
-        wanted = [
+        return [
             OffsetRange(topic.name, topic.id, partition, position, ends[partition])
             for partition, position in sorted(positions.items())
             if position < ends.get(partition, 0)
         ]
-        options = self.options
-        limits = (options.max_messages, options.max_bytes, options.max_seconds)
-        to_line = self.landing_form.of(table, self.of_tables.get(table, self.files.options))
-        transfer = Transfer(*limits, to_line)
-        landed = transfer.run(self.broker, self.staging, table, wanted)
-        now = self.broker.find(topic.name) if landed else topic
-        if now is None or now.id != topic.id:  # files of the old id are never taken
+
+    def _find_again(self, table: TableName, topic: Topic) -> Topic:
+        """Return a topic as it is now; raises SourceError where it is another one."""
+        now = self.broker.find(topic.name)
+        if now is None or now.id != topic.id:
             raise topic_changed(table, topic)
-        return landed
+        return now
+
+    def _land_whole(
+        self,
+        dimension: Dimension,
+        past: Past,
+        topic: Topic,
+        positions: Mapping[int, int],
+        waiting: Sequence[OffsetRange],
+        bounds: Bounds,
+    ) -> Sequence[OffsetRange]:
+        """Read messages up to the end of a transaction, and write down which are whole then."""
+        table, name = dimension.source, str(self.options.transactions)
+        decode = self.landing_form.decoder(table, self._options_of(table))
+        whole = WholeTransactions(self.broker, self.staging, table, name, decode, bounds, self.files.now)
+        places = TransactionPlaces(past.seen.values(), self.staging.place(table), positions)
+        landed = whole.land(places, lambda: self._wanted(table, self._find_again(table, topic), positions))
+        if landed.ranges:
+            self._find_again(table, topic)
+            made = self._made_whole(table, waiting)  # by files of the same batch, which had landed already
+            found = None if made else landed.in_topic(name)
+            self.staging.join(table, [*waiting, *landed.ranges, *made], found)
+        elif landed.place is not None:
+            told = {"topic": name, "id": landed.id, "positions": positions, **landed.place._asdict()}
+            self.staging.write_place(table, told)
+        return landed.ranges
 
     def _choose(self, dimension: Dimension, past: Past, waiting: Sequence[OffsetRange]) -> Taken:
         """Return the waiting files as a batch; applied ones that a crash left in the folder are removed after it.
@@ -202,16 +265,23 @@ class KafkaSource:
         table = dimension.source
         names = self.files.folder.places.of(table).names
         listed, _ = self.files.folder.list(table) or ((), ())
-        chosen = {one.name for one in waiting}
+        chosen = {one.name for one in [*waiting, *self._made_whole(table, waiting)]}
         applied = [item for item in listed if item.name not in chosen and past.has_applied(item)]
         there = [*(item for item in listed if item.name in chosen), *applied]
-        limits = Limits(self.files.options.max_files, self.options.max_bytes)
+        is_split = self.options.transactions is None  # else all that landed together is one batch
+        limits = Limits(self.files.options.max_files, self.options.max_bytes if is_split else sys.maxsize)
         naming = Naming(partition_end=names.partition_end)
         known = replace(past, waiting={}, start=None)
         taken = take(str(dimension.name), there, known, limits, naming, keeps=False)
+        objects = sorted(taken.objects, key=lambda item: not read_transactions([item.name]))
         gone = tuple(name for name in past.waiting if name not in chosen)
         leftovers = taken.leftovers if self.options.landing == "removed" else ()
-        return replace(taken, leftovers=leftovers, overtaken=gone)
+        return replace(taken, objects=tuple(objects), leftovers=leftovers, overtaken=gone)
+
+    def _made_whole(self, table: TableName, waiting: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+        """Return the range of the topic of transactions that landed with files, where there is one."""
+        joined = set(self.staging.joined(table)) if self.options.transactions is not None and waiting else set()
+        return [one for one in self.staging.transactions(table) if one.name in joined] if joined else []
 
     def topic_of(self, table: TableName) -> str:
         """Return the topic of a table, or several with a comma between."""
@@ -235,9 +305,10 @@ class KafkaSource:
         topic = self.broker.find(self.topic_of(table))
         if topic is None:
             return ()
-        _, positions = self._positions(dimension, self.beginning[dimension.name], topic, ())
+        past = self.beginning[dimension.name]
+        waiting, positions = self._positions(dimension, past, topic, ())
         refuse_lost(dimension.name, topic, positions)
-        chosen = {one.name for one in self._land(table, topic, positions)}
+        chosen = {one.name for one in self._land(dimension, past, topic, positions, waiting)}
         listed, _ = self.files.folder.list(table) or ((), ())
         return [item for item in listed if item.name in chosen]
 

@@ -6,16 +6,16 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from lakeward.adapters.kafka.broker import Record
 from lakeward.adapters.kafka.lines import ToLine, to_line
-from lakeward.adapters.kafka.ranges import OffsetRange, read_names
+from lakeward.adapters.kafka.ranges import OffsetRange, read_names, read_transactions
 from lakeward.adapters.kafka.several_topics import Place
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
@@ -26,6 +26,12 @@ _LEFT: Final = 3600.0
 
 _STARTS: Final = "_starts.json"
 """Where a table begins that has no batch yet; the source of files passes over what begins with `_`."""
+
+_WHOLE: Final = "_whole.json"
+"""The names of the files that land together, so that each transaction in them is whole."""
+
+_PLACE: Final = "_place.json"
+"""How far a table without new messages is in its topic of transactions."""
 
 
 class WrittenFile(NamedTuple):
@@ -57,7 +63,10 @@ class Staging:
 
     def ranges(self, table: TableName) -> list[OffsetRange]:
         """Return the ranges of the files that are there."""
-        return read_names(file.name for file in self.folder(table).iterdir())
+        return read_names(self._names(table))
+
+    def _names(self, table: TableName) -> list[str]:
+        return [file.name for file in self.folder(table).iterdir()]
 
     def write(
         self,
@@ -93,6 +102,29 @@ class Staging:
         except OSError as error:
             raise _not_written(table, error) from error
         return WrittenFile(found, count, size)
+
+    def unnamed(self, table: TableName, of: OffsetRange) -> Path:
+        """Return the file of a range that is to be written, under a hidden name that no other process has."""
+        return self._part(table, of)
+
+    @contextmanager
+    def writing(self, table: TableName, file: Path) -> Iterator[BinaryIO]:
+        """Open a file to write into it; raises SourceError where that does not go."""
+        try:
+            with file.open("wb") as opened:
+                yield opened
+        except OSError as error:
+            raise _not_written(table, error) from error
+
+    def name(self, table: TableName, file: Path, of: OffsetRange, size: int, millis: int) -> None:
+        """Give a file the name of its range; of what was written it keeps so many bytes, and is durable then."""
+        try:
+            with file.open("r+b") as opened:
+                opened.truncate(size)
+                os.fsync(opened.fileno())
+            self._name(file, table, of, millis)
+        except OSError as error:
+            raise _not_written(table, error) from error
 
     def begin(self, table: TableName, id_: str, ranges: Sequence[OffsetRange]) -> None:
         """Write files without messages, behind which the table begins; others of the kind are removed.
@@ -136,27 +168,83 @@ class Staging:
 
         So go files of other ranges that begin before the end of these, as a `plan` beside a run may leave them.
         """
-        folder, applied = self.folder(table), read_names(item.name for item in objects)
+        folder, names = self.folder(table), [item.name for item in objects]
+        applied = [*read_names(names), *read_transactions(names)]
         ends = {(one.topic, one.id, one.partition): one.end for one in sorted(applied)}
-        passed = [one for one in self.ranges(table) if one.start < ends.get((one.topic, one.id, one.partition), 0)]
+        there = [*self.ranges(table), *self.transactions(table)]
+        passed = [one for one in there if one.start < ends.get((one.topic, one.id, one.partition), 0)]
         for one in passed:
             with suppress(OSError):  # it is applied; the next run tries again
                 (folder / one.name).unlink(missing_ok=True)
         return [one.name for one in applied if not (folder / one.name).exists()]
 
+    def transactions(self, table: TableName) -> list[OffsetRange]:
+        """Return the ranges of topics of transactions whose files are there, which have no messages."""
+        return read_transactions(self._names(table))
+
+    def join(
+        self, table: TableName, ranges: Sequence[OffsetRange], transactions: tuple[OffsetRange, int] | None
+    ) -> None:
+        """Write down which files landed together, and what range of the topic of transactions they make whole.
+
+        The last of these ended at the time beside it, in milliseconds since 1970. Other files of the kind go.
+        """
+        folder = self.folder(table)
+        names = [one.name for one in [*ranges, *([] if transactions is None else [transactions[0]])]]
+        try:
+            for one in self.transactions(table):
+                if one.name not in names:
+                    (folder / one.name).unlink(missing_ok=True)
+            if transactions is not None:
+                of, millis = transactions
+                part = self._part(table, of)
+                part.write_bytes(b"")
+                self._name(part, table, of, millis)
+        except OSError as error:
+            raise _not_written(table, error) from error
+        self._write(table, _WHOLE, {"names": names})
+
+    def joined(self, table: TableName) -> Collection[str]:
+        """Return the names of the files that landed together last."""
+        found = self._read(table, _WHOLE)
+        return found["names"] if found is not None else ()
+
+    def drop(self, table: TableName, ranges: Iterable[OffsetRange]) -> None:
+        """Remove files that are not applied, so that their messages are read again."""
+        for one in ranges:
+            (self.folder(table) / one.name).unlink(missing_ok=True)
+
+    def write_place(self, table: TableName, place: Mapping[str, Any]) -> None:
+        """Write down how far a table is in its topic of transactions."""
+        self._write(table, _PLACE, place)
+
+    def place(self, table: TableName) -> Mapping[str, Any] | None:
+        """Return what was written down of that."""
+        found: Mapping[str, Any] | None = self._read(table, _PLACE)
+        return found
+
     def starts(self, table: TableName, of: Mapping[str, Any]) -> Mapping[int, int] | None:
         """Return where the partitions of a table begin, as it was written down for the same topic and settings."""
-        try:
-            found = json.loads((self.folder(table) / _STARTS).read_text("utf-8"))
-            return {int(p): o for p, o in found["offsets"].items()} if found["of"] == of else None
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        found = self._read(table, _STARTS)
+        if found is None or found.get("of") != of:
             return None
+        return {int(partition): offset for partition, offset in found["offsets"].items()}
 
     def write_starts(self, table: TableName, of: Mapping[str, Any], offsets: Mapping[int, int]) -> None:
         """Write down where the partitions of a table begin."""
-        file, part = self.folder(table) / _STARTS, self.folder(table) / f".{_STARTS}.part"
+        self._write(table, _STARTS, {"of": of, "offsets": offsets})
+
+    def _read(self, table: TableName, name: str) -> Any:
+        """Return what was written down, None where nothing was, or it cannot be read."""
         try:
-            part.write_text(json.dumps({"of": of, "offsets": offsets}), "utf-8")
+            return json.loads((self.root / table.schema / table.table / name).read_text("utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _write(self, table: TableName, name: str, told: Mapping[str, Any]) -> None:
+        file, part = self.folder(table) / name, self.folder(table) / f".{name}.part"
+        try:
+            part.write_text(json.dumps(told), "utf-8")
             part.replace(file)
         except OSError as error:
             raise _not_written(table, error) from error

@@ -13,7 +13,7 @@ from lakeward.core.alarms import Alarm, alarms
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.failures import Failure
-from lakeward.core.ledger import ObjectState
+from lakeward.core.ledger import ObjectState, SourceObject
 from lakeward.core.loads import Awaited
 from lakeward.core.other_tables import words_of
 from lakeward.core.ports import Backlog, Ledger, Standing
@@ -39,8 +39,8 @@ HELP = """Show how far each table is: position, lag, rows, held keys, last commi
 
 Read from the tables themselves, without Spark; the alarms and errors are those of the last
 run. The lag is how old the newest change was when it was committed. Of a broker, `waiting` is how many
-messages lie behind what was applied. With --schema: how the columns
-changed, when, and with which file.
+messages lie behind what was applied; where `transactions` names their topic, the last line says up to
+when all of them are in all tables. With --schema: how the columns changed, when, and with which file.
 
 Example: [bold]lakeward status --json[/]
 """
@@ -93,6 +93,7 @@ def status(
         there = look(container, wanted.tables)
         backlog = _Backlog(container.backlog(), container.ledger())
         found, failed = _read(container, configured, wanted.tables, backlog)
+        as_of = backlog.consistent_as_of(configured, [one.name for one in found])
         joined = joined_view.stands(container, configured, wanted.joined)
     failed += [(one.name, one.error) for one in joined if one.error is not None]
     there = replace(there, warnings=(*there.warnings, *backlog.warnings))
@@ -105,11 +106,14 @@ def status(
         lost = [pair for pair in failed if pair[0] not in configured.joined]
         listed += [{"table": str(name), "error": documents.error(cause)} for name, cause in lost]
         also = {"joined": [joined_view.status_document(one) for one in joined], **documents.findings(there)}
+        also["consistent_as_of"] = documents.time(as_of)
         documents.emit("status", {"tables": listed, **also, "exit_code": code})
         return code
     _show(found, configured.settings.target["kind"], has_backlog=any(one.waiting is not None for one in found))
     if joined:
         view.console().print(joined_view.status(joined))
+    if as_of is not None:
+        view.console().print(f"Transactions up to {view.local_time(as_of)} are in all of these tables.")
     for one in found:
         view.print_awaited(one.name, one.awaited)
     view.print_warnings(there.warnings)
@@ -185,11 +189,24 @@ class _Backlog:
         """Return how many wait for a table; once the source did not answer it is not asked again."""
         if self.port is None or self.warnings:
             return None
-        applied = self.ledger.objects(name, ObjectState.APPLIED, ObjectState.ARCHIVED)
         try:
-            return self.port.waiting(table, [record.object.name for record in applied])
+            return self.port.waiting(table, [item.name for item in self._applied(name)])
         except LakewardError as error:
             self.warnings.append(f"How much waits cannot be told: {error.what}.")
+            return None
+
+    def _applied(self, name: str) -> Sequence[SourceObject]:
+        records = self.ledger.objects(name, ObjectState.APPLIED, ObjectState.ARCHIVED)
+        return [record.object for record in records]
+
+    def consistent_as_of(self, configured: Configured, names: Iterable[TableName]) -> int | None:
+        """Return up to when all transactions are in all tables of these names, in microseconds since 1970."""
+        if self.port is None or self.warnings:
+            return None
+        try:
+            return self.port.consistent_as_of({configured.read[name]: self._applied(str(name)) for name in names})
+        except LakewardError as error:
+            self.warnings.append(f"Up to when tables are consistent cannot be told: {error.what}.")
             return None
 
 

@@ -66,13 +66,15 @@ LAWS: Final = (messages_are_applied_once, lost_messages_stop_the_table, the_grou
 
 
 class SkipsAnOffset(KafkaSource):
-    def _land(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> list[OffsetRange]:
-        return super()._land(table, topic, {number: offset + (offset > 0) for number, offset in positions.items()})
+    def _wanted(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> Sequence[OffsetRange]:
+        found = {number: offset + (offset > 0) for number, offset in positions.items()}
+        return super()._wanted(table, topic, found)
 
 
 class ForgetsAPartition(KafkaSource):
-    def _land(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> list[OffsetRange]:
-        return super()._land(table, topic, {number: offset for number, offset in positions.items() if number == 0})
+    def _wanted(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> Sequence[OffsetRange]:
+        found = {number: offset for number, offset in positions.items() if number == 0}
+        return super()._wanted(table, topic, found)
 
 
 class JumpsOverLostOffsets(KafkaSource):

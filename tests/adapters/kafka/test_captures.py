@@ -16,6 +16,7 @@ from registries import StubRegistry, stub_registry
 
 from lakeward.adapters import kafka
 from lakeward.adapters.kafka.glue import GlueRegistry
+from lakeward.adapters.kafka.ranges import read_transactions
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.spark.local_frame import LocalFrame
@@ -49,15 +50,21 @@ def _bytes(text: str | None) -> bytes | None:
     return bytes.fromhex(text.removeprefix("HEX:")) if text.startswith("HEX:") else text.encode()
 
 
-def rows_of(folder: Path, server: str, table: str, **options: Any) -> Sequence[Row]:
-    """Return the rows of a capture, read from a broker that holds it."""
-    broker, topic = FakeBroker(), f"{server}.{table}"
+def send(broker: FakeBroker, topic: str) -> None:
+    """Make the topic of a capture, with its messages."""
     broker.create(topic)
     for line in (outside.case(CASE) / "input" / f"{topic}.jsonl").read_text("utf-8").splitlines():
         told = json.loads(line)
         key, value = _bytes(told["key"]), _bytes(told["value"])
         headers = tuple((name, None if text is None else text.encode()) for name, text in told["headers"])
         broker.send(topic, value, key=key, timestamp=told["ts"], headers=headers)
+
+
+def rows_of(folder: Path, server: str, table: str, **options: Any) -> Sequence[Row]:
+    """Return the rows of a capture, read from a broker that holds it."""
+    broker = FakeBroker()
+    send(broker, f"{server}.{table}")
+    send(broker, f"{server}.transaction")
     schema = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in COLUMNS[table].items()))
     name = TableName(*table.split("."))
     dimension = Dimension(
@@ -127,6 +134,26 @@ def test_messages_in_avro_of_both_registries_agree(
     one = said(rows_of(tmp_path, "pga", table, registry={"url": registry.url}, **told), table)
     other = said(rows_of(tmp_path, "pgg", table, registry={"kind": "glue"}, **told), table)
     assert [{**row, "created": None} for row in one] == [{**row, "created": None} for row in other]
+
+
+@pytest.mark.parametrize(
+    ("server", "table"),
+    [
+        *[("pgj", "public.customers"), ("pgn", "public.docs"), ("pga", "public.customers")],
+        *[("my", "shop.customers"), ("myj", "shop.customers")],
+    ],
+)
+def test_messages_and_transactions_agree(
+    tmp_path: Path, registry: StubRegistry, server: str, table: str
+) -> None:
+    """All of them are whole: no change waits for the END of its transaction, in JSON and in Avro."""
+    is_avro = server == "pga"
+    told = {"format": "debezium-avro", "registry": {"url": registry.url}} if is_avro else {}
+    topic = f"{server}.transaction"
+    found = rows_of(tmp_path, server, table, **told, transactions=topic)
+    assert said(found, table) == said(rows_of(tmp_path / "plain", server, table, **told), table)
+    (place,) = read_transactions(file.name for file in (tmp_path / server).rglob("~*"))
+    assert (place.start, place.end) == (0, len(heads(topic, 1)))
 
 
 def test_messages_of_mariadb_with_and_without_schemas_agree(tmp_path: Path) -> None:

@@ -1,0 +1,422 @@
+"""Commits that end between transactions: what lands, as the topic of transactions says, and how far tables are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+from kafka_feeds import TOPIC, BrokerFeed
+from structlog.testing import capture_logs
+
+from lakeward.adapters import kafka
+from lakeward.adapters.kafka import parts as parts_module
+from lakeward.adapters.kafka import transaction_topic, whole_transactions
+from lakeward.adapters.kafka.broker import Record
+from lakeward.adapters.kafka.parts import Cut, Part
+from lakeward.adapters.kafka.ranges import read_transactions
+from lakeward.adapters.kafka.transaction_topic import Boundary, Transaction
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.ledger import SourceObject
+from lakeward.plugins import Runtime
+
+TRANSACTIONS: Final = "shop.transaction"
+ORDERS: Final = TableName("shop", "orders")
+MINUTE: Final = 60_000
+NOW: Final = 1_800_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "connect", lambda *_: None)
+
+
+@dataclass
+class Connector:
+    """What a connector sends of transactions to a broker; `clock` is when, in milliseconds since 1970."""
+
+    own: BrokerFeed
+    clock: int = NOW
+    made: int = 0
+    place: int = 0
+    sent: dict[int, str] = field(default_factory=dict)
+    """The transaction of each row, by its key."""
+    ended: list[str] = field(default_factory=list)
+    """The transactions of which all was sent, in their order."""
+
+    def begin(self) -> str:
+        self.made += 1
+        self._mark("BEGIN", str(self.made))
+        return str(self.made)
+
+    def change(self, transaction: str | None, partition: int = 0, table: str = "orders", key: int = 0) -> int:
+        """Send a row, with a new key unless it is sent again."""
+        if not key:
+            self.own.sent += 1
+            key = self.own.sent
+        self.place += 1
+        place = self.place
+        named = {"schema": "shop", "table": table}
+        source = {**named, "ts_us": place, "lsn": place, "sequence": f'["{place}", "{place}"]'}
+        block = None if transaction is None else {"id": f"{transaction}:{place}", "total_order": 1}
+        op = "r" if transaction is None else "c"
+        value = {"op": op, "after": {"id": key, "a": "x"}, "source": source, "transaction": block}
+        self.own.broker.send(TOPIC, json.dumps(value).encode(), partition=partition, timestamp=self.clock)
+        if transaction is not None and table == "orders":
+            self.sent[key] = transaction
+        return key
+
+    def end(self, transaction: str, changes: int, others: int = 1) -> None:
+        """Send the END of a transaction that changed the table so often, and another one."""
+        listed = {"shop.orders": changes, "shop.items": others}
+        counts = [{"data_collection": name, "event_count": count} for name, count in listed.items() if count]
+        self._mark("END", transaction, event_count=changes + others, data_collections=counts)
+        self.ended.append(transaction)
+
+    def whole(self, *partitions: int) -> str:
+        """Send a transaction with a change in each of these partitions."""
+        transaction = self.begin()
+        for partition in partitions:
+            self.change(transaction, partition)
+        self.end(transaction, len(partitions))
+        return transaction
+
+    def _mark(self, status: str, transaction: str, **told: Any) -> None:
+        self.place += 1
+        value = {"status": status, "id": f"{transaction}:{self.place}", "ts_ms": self.place, **told}
+        self.own.broker.send(TRANSACTIONS, json.dumps(value).encode(), timestamp=self.clock)
+
+    def check_whole(self) -> None:
+        """Check that all changes of a transaction that were sent are applied, or none of them."""
+        applied = {self.sent[key] for key in self.own.ids if key in self.sent}
+        missing = {transaction for key, transaction in self.sent.items() if key not in self.own.ids}
+        assert not applied & missing, "a commit ended within a transaction"
+
+
+def feed(folder: Path, partitions: int = 1, **options: Any) -> Connector:
+    own = BrokerFeed(folder, {"transactions": TRANSACTIONS, **options})
+    own.broker.create(TOPIC, partitions)
+    own.broker.create(TRANSACTIONS)
+    made = Connector(own)
+    own.change = lambda source: replace(source, files=replace(source.files, now=lambda: made.clock * 1000))
+    return made
+
+
+def test_a_transaction_waits_for_its_end(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    first = made.begin()
+    made.change(first)
+    assert made.own.apply() == []
+    made.change(first)
+    made.end(first, 2)
+    second = made.begin()
+    made.change(second)
+    assert made.own.apply() == [1, 2]
+    made.end(second, 1)
+    assert made.own.apply() == [1, 2, 3]
+
+
+def test_a_change_of_which_the_end_was_seen_first_is_waited_for(tmp_path: Path) -> None:
+    """A producer sends it again: the END is there, and a change of another partition is not."""
+    made = feed(tmp_path, 2)
+    before = made.whole(0)
+    first = made.begin()
+    made.change(first, 0)
+    made.end(first, 2)
+    assert made.own.apply() == [1]
+    made.change(first, 1)
+    assert made.own.apply() == [1, 2, 3]
+    assert before == made.sent[1]
+
+
+def test_what_lies_behind_a_change_that_is_missing_waits_in_all_partitions(tmp_path: Path) -> None:
+    made = feed(tmp_path, 2)
+    first = made.begin()
+    made.change(first, 0)
+    made.end(first, 2)  # one of them is not seen yet
+    second = made.whole(0, 1)
+    assert made.own.apply() == []
+    made.change(first, 1)
+    assert sorted(made.own.apply()) == [1, 2, 3, 4]
+    assert second in made.ended
+
+
+def test_a_change_that_does_not_come_in_ten_minutes_is_not_waited_for(tmp_path: Path) -> None:
+    """Compaction removed it, or a transform of the connector."""
+    made = feed(tmp_path)
+    first = made.begin()
+    made.change(first)
+    made.end(first, 2)
+    made.clock += 9 * MINUTE
+    assert made.own.apply() == []
+    made.clock += 2 * MINUTE
+    assert made.own.apply() == [1]
+
+
+def test_a_transaction_without_an_end_is_given_up_once_others_go_on(tmp_path: Path) -> None:
+    """Its connector was made anew; one that stands still is waited for."""
+    made = feed(tmp_path)
+    first = made.begin()
+    made.change(first)
+    made.clock += 60 * MINUTE
+    assert made.own.apply() == []
+    made.whole(0)
+    with capture_logs() as logs:
+        assert made.own.apply() == [1, 2]
+    assert [entry["transaction"] for entry in logs if entry["log_level"] == "warning"] == [first]
+
+
+def test_a_transaction_that_is_larger_than_a_batch_is_one_batch(tmp_path: Path) -> None:
+    made = feed(tmp_path, 2, max_messages=2)
+    first = made.begin()
+    for number in range(9):
+        made.change(first, number % 2)
+    made.end(first, 9)
+    made.whole(0)
+    assert made.own.step()
+    assert len(made.own.ids) >= 9
+    assert len(made.own.apply()) == 10
+
+
+def test_a_connector_that_begins_to_count_anew_is_not_waited_for(tmp_path: Path) -> None:
+    """Before Debezium 3.7 it did where it was started again within a transaction: the END has the rest alone."""
+    made = feed(tmp_path)
+    first = made.begin()
+    for _ in range(3):
+        made.change(first)
+    made._mark("BEGIN", first)
+    made.change(first)
+    made.end(first, 1)
+    assert made.own.apply() == [1, 2, 3, 4]
+
+
+def test_what_is_sent_again_of_an_applied_transaction_is_not_waited_for(tmp_path: Path) -> None:
+    """A connector goes on within it: there is no second BEGIN, and the END has the number of all its changes."""
+    made = feed(tmp_path)
+    first = made.begin()
+    for _ in range(3):
+        made.change(first)
+    made.end(first, 3)
+    assert made.own.apply() == [1, 2, 3]
+    again = made.change(first)
+    assert made.own.apply() == [1, 2, 3]
+    made.end(first, 3)
+    assert made.own.apply() == [1, 2, 3, again]
+
+
+def test_rows_of_a_snapshot_are_of_no_transaction(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    made.change(None)
+    made.own.broker.send(TOPIC, None)
+    assert made.own.apply() == [1]
+
+
+def test_a_transaction_may_begin_and_never_end(tmp_path: Path) -> None:
+    """A DDL of MariaDB: there is a BEGIN, and nothing else."""
+    made = feed(tmp_path)
+    made.whole(0)
+    made.begin()
+    made.whole(0)
+    assert made.own.apply() == [1, 2]
+    (place,) = read_transactions(item.name for item in made.own.objects)
+    assert (place.start, place.end) == (0, 5)
+
+
+def test_changes_of_other_tables_are_not_waited_for(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    other = made.begin()
+    made.change(other, table="items")
+    made.whole(0)
+    assert made.own.apply() == [2]
+
+
+def test_a_table_begins_where_its_first_message_was_sent(tmp_path: Path) -> None:
+    """Transactions before that are not waited for: their changes are gone, or before `start`."""
+    made = feed(tmp_path, start="earliest")
+    for _ in range(3):
+        made.whole(0)
+    made.clock += MINUTE
+    made.whole(0)
+    made.own.broker.delete_before(TOPIC, 3)
+    assert made.own.apply() == [4]
+    (place,) = read_transactions(item.name for item in made.own.objects)
+    assert (place.start, place.end) == (6, 8)
+
+
+def test_files_of_a_landing_that_was_broken_off_are_read_again(tmp_path: Path) -> None:
+    made = feed(tmp_path, 2)
+    made.whole(0, 1)
+    made.own.step(crashes=True)
+    folder = made.own.staged / "shop" / "orders"
+    (folder / "_whole.json").unlink()
+    next(folder.glob(f"{TOPIC}+1+*")).unlink()
+    made.whole(0, 1)
+    assert made.own.step()
+    assert sorted(made.own.ids) == [1, 2, 3, 4]
+
+
+def test_a_topic_of_transactions_must_be_there_and_have_one_partition(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    del made.own.broker.made[TRANSACTIONS]
+    made.change(None)
+    assert made.own.apply() == [1], "a snapshot has none, and the topic comes with the first transaction"
+    made.change("1")
+    with pytest.raises(ConfigError, match=r"provide\.transaction\.metadata"):
+        made.own.step()
+    made.own.broker.create(TRANSACTIONS, 2)
+    with pytest.raises(ConfigError, match="one partition"):
+        made.own.step()
+
+
+def test_messages_that_tell_no_transaction_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="envelopes of Debezium"):
+        feed(tmp_path, form="flattened").own.open()
+    of_table = {"tables": {ORDERS: {"format": "dms-json"}}}
+    with pytest.raises(ConfigError, match="envelopes of Debezium"):
+        feed(tmp_path, **of_table).own.open()
+
+
+# Up to when all transactions are in all tables.
+
+
+def as_of(made: Connector, tables: Mapping[TableName, Collection[SourceObject]] | None = None) -> int | None:
+    own = made.own
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(kafka, "connect", lambda *_: own.broker)
+        options = {"servers": "h:9092", "topics": "shop.{schema}.{table}", "formats": {}, **own.options}
+        backlog = kafka.build_backlog(options, Runtime(own.spark, own.folder, state=own.folder / "state"))
+    found = backlog.consistent_as_of({ORDERS: own.objects} if tables is None else tables)
+    return None if found is None else found // 1000
+
+
+def test_a_table_is_consistent_up_to_the_last_transaction_that_is_whole(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    assert as_of(made) is None
+    made.whole(0)
+    assert as_of(made) is None, "nothing is applied"
+    made.own.apply()
+    assert as_of(made) == 3
+    second = made.begin()
+    made.change(second)
+    made.own.apply()
+    assert as_of(made) == 3, "the second one goes on"
+    made.end(second, 1)
+    made.own.apply()
+    assert as_of(made) == 6
+
+
+def test_a_table_that_nothing_changes_goes_on_with_the_others(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    made.whole(0)
+    made.own.apply()
+    for _ in range(3):
+        made.end(made.begin(), 0)
+    assert as_of(made) == 3, "nobody looked since"
+    made.own.take()
+    assert as_of(made) == 9
+    quiet = TableName("shop", "quiet")
+    assert as_of(made, {ORDERS: made.own.objects, quiet: []}) == 9, "it has no topic"
+    made.own.broker.create("shop.shop.quiet")
+    made.own.broker.send("shop.shop.quiet", b"{}")
+    assert as_of(made, {ORDERS: made.own.objects, quiet: []}) is None, "it has no batch"
+
+
+def test_a_table_that_was_taken_back_is_consistent_up_to_where_it_is(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    made.whole(0)
+    made.own.apply()
+    first = list(made.own.objects)
+    made.whole(0)
+    made.own.apply()
+    made.own.take()
+    assert as_of(made) == 6
+    made.own.objects, made.own.ids = first, [1]
+    assert as_of(made) == 3
+    assert made.own.apply() == [1, 2]
+    assert as_of(made) == 6
+
+
+# Whatever comes.
+
+
+def send(made: Connector, random: Random, partitions: int, late: list[str]) -> None:
+    """Send a transaction. Its changes in the last partition may come late, behind its END, with all that follow."""
+    transaction, changes = made.begin(), random.choice([0, 1, 1, 2, 5])
+    for _ in range(changes):
+        partition = random.randrange(partitions)
+        is_last = partition == partitions - 1 > 0
+        if is_last and (late or random.random() < 0.3):
+            late.append(transaction)
+        else:
+            made.change(transaction, partition)
+        if random.random() < 0.3:
+            made.own.step(crashes=random.random() < 0.3)
+            made.check_whole()
+    if random.random() < 0.2:  # the connector starts again, and sends both messages again
+        made.end(transaction, changes)
+        made._mark("BEGIN", transaction)
+    made.end(transaction, changes)
+
+
+def check_play(folder: Path, random: Random) -> None:
+    """Check that each commit ends between transactions, and that nothing is left out in the end."""
+    made, partitions = feed(folder, max_messages=random.choice([1, 3, 100])), random.randint(1, 3)
+    made.own.broker.create(TOPIC, partitions)
+    late: list[str] = []
+    for number in range(12):
+        send(made, random, partitions, late)
+        if random.random() < 0.5:
+            made.own.step()
+            made.check_whole()
+        if random.random() < 0.2:
+            made.own.lose_staging()
+        while late and (random.random() < 0.5 or number == 11):
+            made.change(late.pop(0), partitions - 1)
+    made.own.apply()
+    assert sorted(made.own.ids) == sorted(made.sent), "something was not applied"
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_commits_end_between_transactions_whatever_comes(tmp_path: Path, seed: int) -> None:
+    check_play(tmp_path, Random(seed))
+
+
+def _believes_an_end(one: Transaction, seen: int, behind: float, now: int) -> bool:
+    return one.ends is not None
+
+
+def _cuts_its_own_partition(parts: Sequence[Part], *rules: Any) -> Cut:
+    each = [parts_module.cut([part], *rules) for part in parts]
+    return Cut([one.kept[0] for one in each], each[0].changes if each else {}, 0)
+
+
+BROKEN: Final = {
+    "believes an END, whatever is seen": (transaction_topic.Transaction, "is_whole", _believes_an_end),
+    "cuts one partition alone": (whole_transactions, "cut", _cuts_its_own_partition),
+    "waits for no END": (whole_transactions.WholeTransactions, "_ends", lambda *_: True),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_landing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(*BROKEN[name])
+
+    def check() -> None:
+        for seed in range(25):
+            (tmp_path / str(seed)).mkdir()
+            check_play(tmp_path / str(seed), Random(seed))
+
+    with pytest.raises((AssertionError, KeyError)):
+        check()
+
+
+def test_a_boundary_is_read_with_a_schema_beside_it() -> None:
+    value = {"schema": {}, "payload": {"status": "BEGIN", "id": "0-1-2", "ts_ms": 5}}
+    assert Boundary.read(Record(1, 2, None, json.dumps(value).encode())) == Boundary(1, 2, "0-1-2", 5)
+    for other in (b"", b"no JSON", b"[]", b'{"ts_ms": 5}', b'{"status": "END"}', None):
+        assert Boundary.read(Record(1, 2, None, other)) is None
