@@ -56,6 +56,7 @@ history = { validity = "time" }
 SOURCE = """
 servers = "{servers}"
 topics = "{prefix}.{{schema}}.{{table}}"
+transactions = "{prefix}.transaction"
 types = "schema"
 """
 THEN_KAFKA = """
@@ -125,6 +126,7 @@ def check(project: Project, server: servers.Server) -> None:
     assert ended.code == 0, ended.out + ended.err
     # Debezium sends a time of day as a number, or is told not to send it.
     assert [[*one["not_compared"]] for one in ended.document["tables"]] == [[], ["due"]]
+    assert project.call("status", "--json").document["consistent_as_of"] is not None
     check_rows(project, server)
 
 

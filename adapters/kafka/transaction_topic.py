@@ -85,8 +85,13 @@ def _counts(listed: Any) -> Mapping[str, int]:
 
 
 def transaction_of(record: Record, topic: str, table: TableName) -> str | None:
-    """Return the transaction of a message; None where it is no change of the table, or tells none."""
+    """Return the transaction of a message; None where it is no change of the table, or tells none.
+
+    A TRUNCATE of MariaDB or MySQL is a transaction by itself, of which no END is sent.
+    """
     match payload_of(record.value):
+        case {"op": "t", "source": {"connector": "mariadb" | "mysql"}}:
+            return None
         case {"transaction": {"id": str(id_)}, "source": dict(source)}:
             schema, name = topic.rsplit(".", 2)[-2:] if topic.count(".") else ("", topic)
             named = (source.get("schema") or source.get("db") or schema, source.get("table") or name)

@@ -18,7 +18,7 @@ from lakeward.adapters.kafka import parts as parts_module
 from lakeward.adapters.kafka import transaction_topic, whole_transactions
 from lakeward.adapters.kafka.broker import Record
 from lakeward.adapters.kafka.parts import Cut, Part
-from lakeward.adapters.kafka.ranges import read_transactions
+from lakeward.adapters.kafka.ranges import read_names, read_transactions
 from lakeward.adapters.kafka.transaction_topic import Boundary, Transaction
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
@@ -225,6 +225,19 @@ def test_a_transaction_may_begin_and_never_end(tmp_path: Path) -> None:
     assert made.own.apply() == [1, 2]
     (place,) = read_transactions(item.name for item in made.own.objects)
     assert (place.start, place.end) == (0, 5)
+
+
+def test_a_truncate_of_mariadb_is_a_transaction_by_itself(tmp_path: Path) -> None:
+    """It has a BEGIN, and no END; that of PostgreSQL is a part of its transaction."""
+    made = feed(tmp_path)
+    for connector in ("mariadb", "postgresql"):
+        value = {
+            "op": "t",
+            "source": {"connector": connector, "schema": "shop", "table": "orders"},
+            "transaction": {"id": made.begin()},
+        }
+        made.own.broker.send(TOPIC, json.dumps(value).encode())
+    assert [one.end for one in read_names(item.name for item in made.own.take().objects)] == [1]
 
 
 def test_changes_of_other_tables_are_not_waited_for(tmp_path: Path) -> None:
