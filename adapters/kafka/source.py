@@ -41,7 +41,7 @@ from lakeward.adapters.kafka.whole_transactions import Bounds, WholeTransactions
 from lakeward.adapters.landed.places import filled
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
-from lakeward.core.errors import LakewardError
+from lakeward.core.errors import LakewardError, SourceError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take
@@ -110,20 +110,19 @@ class KafkaSource:
         if not applied:
             self.beginning[dimension.name] = past
         waiting, positions = self._positions(dimension, past, topic, applied)
-        if self.options.transactions is not None and self._is_broken_off(table, waiting):
-            self.staging.drop(table, waiting)
-            waiting, positions = self._positions(dimension, past, topic, applied)
         refuse_lost(dimension.name, topic, positions)
         refuse_end(dimension.name, topic, positions)
         if all(self.staging.is_empty(table, one) for one in waiting):
-            landed = self._land(dimension, past, topic, positions, waiting)
+            landed = self._joined(table, topic, positions) or self._land(dimension, past, topic, positions)
             waiting = [*waiting, *landed] if landed else []
         return self._choose(dimension, past, waiting)
 
-    def _is_broken_off(self, table: TableName, waiting: Sequence[OffsetRange]) -> bool:
-        """Whether files with messages wait that a process left which ended before all of them had landed."""
-        joined = read_names(self.staging.joined(table))
-        return {*waiting} != {*joined} and not all(self.staging.is_empty(table, one) for one in waiting)
+    def _joined(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> Sequence[OffsetRange]:
+        """Return files that landed together for a table which was where this one is; else none."""
+        if self.options.transactions is None:
+            return ()
+        fitting = self.staging.joined(table, topic.id, positions)
+        return max(fitting, key=lambda one: sum(part.end for part in one), default=())
 
     def starts(self, topic: Topic, millis: int) -> Sequence[OffsetRange]:
         """Return the last offset of each partition before a time, in milliseconds since 1970.
@@ -155,6 +154,8 @@ class KafkaSource:
         known = next_offsets(applied)
         begins = {} if applied or self.follows_snapshot else self._begin(dimension, topic)
         staged = [one for one in self.staging.ranges(table) if (one.topic, one.id) == (topic.name, topic.id)]
+        if self.options.transactions is not None:  # those with messages are taken as they landed together
+            staged = [one for one in staged if self.staging.is_empty(table, one)]
         waiting: list[OffsetRange] = []
         positions = {}
         for partition in topic.partitions:
@@ -194,18 +195,13 @@ class KafkaSource:
         return {number: found.get(number, high) for number, (_, high) in partitions.items()}
 
     def _land(
-        self,
-        dimension: Dimension,
-        past: Past,
-        topic: Topic,
-        positions: Mapping[int, int],
-        waiting: Sequence[OffsetRange],
+        self, dimension: Dimension, past: Past, topic: Topic, positions: Mapping[int, int]
     ) -> Sequence[OffsetRange]:
-        """Read what comes next of each partition, up to the committed end, into files beside those that wait."""
+        """Read what comes next of each partition, up to the committed end, into files."""
         table, options = dimension.source, self.options
         limits = (options.max_messages, options.max_bytes, options.max_seconds)
         if options.transactions is not None:
-            return self._land_whole(dimension, past, topic, positions, waiting, Bounds(*limits))
+            return self._land_whole(dimension, past, topic, positions, Bounds(*limits))
         to_line = self.landing_form.of(table, self._options_of(table))
         transfer = Transfer(*limits, to_line)
         landed = transfer.run(self.broker, self.staging, table, self._wanted(table, topic, positions))
@@ -233,13 +229,7 @@ class KafkaSource:
         return now
 
     def _land_whole(
-        self,
-        dimension: Dimension,
-        past: Past,
-        topic: Topic,
-        positions: Mapping[int, int],
-        waiting: Sequence[OffsetRange],
-        bounds: Bounds,
+        self, dimension: Dimension, past: Past, topic: Topic, positions: Mapping[int, int], bounds: Bounds
     ) -> Sequence[OffsetRange]:
         """Read messages up to the end of a transaction, and write down which are whole then."""
         table, name = dimension.source, str(self.options.transactions)
@@ -249,13 +239,11 @@ class KafkaSource:
         landed = whole.land(places, lambda: self._wanted(table, self._find_again(table, topic), positions))
         if landed.ranges:
             self._find_again(table, topic)
-            made = self._made_whole(table, waiting)  # by files of the same batch, which had landed already
-            found = None if made else landed.in_topic(name)
-            self.staging.join(table, [*waiting, *landed.ranges, *made], found)
-        elif landed.place is not None:
+            return self.staging.join(table, topic.id, positions, landed.ranges, landed.in_topic(name))
+        if landed.place is not None:
             told = {"topic": name, "id": landed.id, "positions": positions, **landed.place._asdict()}
             self.staging.write_place(table, told)
-        return landed.ranges
+        return ()
 
     def _choose(self, dimension: Dimension, past: Past, waiting: Sequence[OffsetRange]) -> Taken:
         """Return the waiting files as a batch; applied ones that a crash left in the folder are removed after it.
@@ -265,7 +253,9 @@ class KafkaSource:
         table = dimension.source
         names = self.files.folder.places.of(table).names
         listed, _ = self.files.folder.list(table) or ((), ())
-        chosen = {one.name for one in [*waiting, *self._made_whole(table, waiting)]}
+        chosen = {one.name for one in waiting}
+        if chosen - {item.name for item in listed}:
+            raise _files_gone(dimension)
         applied = [item for item in listed if item.name not in chosen and past.has_applied(item)]
         there = [*(item for item in listed if item.name in chosen), *applied]
         is_split = self.options.transactions is None  # else all that landed together is one batch
@@ -278,11 +268,6 @@ class KafkaSource:
         leftovers = taken.leftovers if self.options.landing == "removed" else ()
         return replace(taken, objects=tuple(objects), leftovers=leftovers, overtaken=gone)
 
-    def _made_whole(self, table: TableName, waiting: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
-        """Return the range of the topic of transactions that landed with files, where there is one."""
-        joined = set(self.staging.joined(table)) if self.options.transactions is not None and waiting else set()
-        return [one for one in self.staging.transactions(table) if one.name in joined] if joined else []
-
     def topic_of(self, table: TableName) -> str:
         """Return the topic of a table, or several with a comma between."""
         return filled(self.of_tables.get(table, self.files.options).folder, table)
@@ -293,22 +278,26 @@ class KafkaSource:
         Where a table is not there yet, and no message tells its columns, further ones are read with them.
         """
         batch = self.files.read(dimension, taken, epoch)
-        while not batch.facts.objects and dimension.name in self.beginning and (more := self._more(dimension)):
+        while not batch.facts.objects and dimension.name in self.beginning:
+            more = self._more(dimension, taken)
+            if not more:
+                break
             batch.close()
             taken = replace(taken, objects=(*taken.objects, *more))
             batch = self.files.read(dimension, taken, epoch)
         return batch
 
-    def _more(self, dimension: Dimension) -> Sequence[SourceObject]:
+    def _more(self, dimension: Dimension, taken: Taken) -> Sequence[SourceObject]:
         """Return further files of a table without a batch, behind those that are there."""
         table = dimension.source
         topic = self.broker.find(self.topic_of(table))
         if topic is None:
             return ()
         past = self.beginning[dimension.name]
-        waiting, positions = self._positions(dimension, past, topic, ())
+        _, positions = self._positions(dimension, past, topic, ())
+        positions = {**positions, **next_offsets(read_names(item.name for item in taken.objects))}
         refuse_lost(dimension.name, topic, positions)
-        chosen = {one.name for one in self._land(dimension, past, topic, positions, waiting)}
+        chosen = {one.name for one in self._land(dimension, past, topic, positions)}
         listed, _ = self.files.folder.list(table) or ((), ())
         return [item for item in listed if item.name in chosen]
 
@@ -348,6 +337,14 @@ class KafkaSource:
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return mended rows as events."""
         return self.files.mend(dimension, entries)
+
+
+def _files_gone(dimension: Dimension) -> SourceError:
+    return SourceError(
+        f"{dimension.name}: files of messages were removed while they were taken",
+        todo="Nothing of this batch was applied. One process at a time applies a table: is another one at work? "
+        "The next run reads the messages again.",
+    )
 
 
 def _ends(topic: Topic) -> Mapping[int, int]:

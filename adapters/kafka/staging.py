@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -27,8 +28,8 @@ _LEFT: Final = 3600.0
 _STARTS: Final = "_starts.json"
 """Where a table begins that has no batch yet; the source of files passes over what begins with `_`."""
 
-_WHOLE: Final = "_whole.json"
-"""The names of the files that land together, so that each transaction in them is whole."""
+_JOINED: Final = "_joined-"
+"""What begins the name of a file with the names of those that landed together, so that transactions are whole."""
 
 _PLACE: Final = "_place.json"
 """How far a table without new messages is in its topic of transactions."""
@@ -171,48 +172,49 @@ class Staging:
         folder, names = self.folder(table), [item.name for item in objects]
         applied = [*read_names(names), *read_transactions(names)]
         ends = {(one.topic, one.id, one.partition): one.end for one in sorted(applied)}
-        there = [*self.ranges(table), *self.transactions(table)]
-        passed = [one for one in there if one.start < ends.get((one.topic, one.id, one.partition), 0)]
-        for one in passed:
+        listed = self._names(table)
+        there = [*read_names(listed), *read_transactions(listed)]
+        passed = {one.name for one in there if one.start < ends.get((one.topic, one.id, one.partition), 0)}
+        told = {name: self._read(table, name) for name in listed if name.startswith(_JOINED)}
+        done = [name for name, one in told.items() if one is None or not passed.isdisjoint(one["names"])]
+        for name in (*passed, *done):
             with suppress(OSError):  # it is applied; the next run tries again
-                (folder / one.name).unlink(missing_ok=True)
+                (folder / name).unlink(missing_ok=True)
         return [one.name for one in applied if not (folder / one.name).exists()]
 
-    def transactions(self, table: TableName) -> list[OffsetRange]:
-        """Return the ranges of topics of transactions whose files are there, which have no messages."""
-        return read_transactions(self._names(table))
-
     def join(
-        self, table: TableName, ranges: Sequence[OffsetRange], transactions: tuple[OffsetRange, int] | None
-    ) -> None:
-        """Write down which files landed together, and what range of the topic of transactions they make whole.
+        self,
+        table: TableName,
+        id_: str,
+        positions: Mapping[int, int],
+        ranges: Sequence[OffsetRange],
+        transactions: tuple[OffsetRange, int] | None,
+    ) -> Sequence[OffsetRange]:
+        """Write down which files landed together for a table at these positions of a topic, and return them.
 
-        The last of these ended at the time beside it, in milliseconds since 1970. Other files of the kind go.
+        One without messages says what range of the topic of transactions they make whole. The last of these ended
+        at the time beside it, in milliseconds since 1970.
         """
-        folder = self.folder(table)
-        names = [one.name for one in [*ranges, *([] if transactions is None else [transactions[0]])]]
-        try:
-            for one in self.transactions(table):
-                if one.name not in names:
-                    (folder / one.name).unlink(missing_ok=True)
-            if transactions is not None:
-                of, millis = transactions
-                part = self._part(table, of)
+        found = [*ranges, *([] if transactions is None else [transactions[0]])]
+        if transactions is not None:
+            of, millis = transactions
+            part = self._part(table, of)
+            try:
                 part.write_bytes(b"")
                 self._name(part, table, of, millis)
-        except OSError as error:
-            raise _not_written(table, error) from error
-        self._write(table, _WHOLE, {"names": names})
+            except OSError as error:
+                raise _not_written(table, error) from error
+        told = {"id": id_, "positions": _as_text(positions), "names": [one.name for one in found]}
+        digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        self._write(table, f"{_JOINED}{digest}.json", told)
+        return found
 
-    def joined(self, table: TableName) -> Collection[str]:
-        """Return the names of the files that landed together last."""
-        found = self._read(table, _WHOLE)
-        return found["names"] if found is not None else ()
-
-    def drop(self, table: TableName, ranges: Iterable[OffsetRange]) -> None:
-        """Remove files that are not applied, so that their messages are read again."""
-        for one in ranges:
-            (self.folder(table) / one.name).unlink(missing_ok=True)
+    def joined(self, table: TableName, id_: str, positions: Mapping[int, int]) -> Sequence[Sequence[OffsetRange]]:
+        """Return which files landed together for a table at these positions, and are all there."""
+        there, at = set(self._names(table)), _as_text(positions)
+        told = [self._read(table, name) for name in there if name.startswith(_JOINED)]
+        fitting = [one["names"] for one in told if one is not None and (one["id"], one["positions"]) == (id_, at)]
+        return [[*read_names(names), *read_transactions(names)] for names in fitting if there.issuperset(names)]
 
     def write_place(self, table: TableName, place: Mapping[str, Any]) -> None:
         """Write down how far a table is in its topic of transactions."""
@@ -248,6 +250,11 @@ class Staging:
             part.replace(file)
         except OSError as error:
             raise _not_written(table, error) from error
+
+
+def _as_text(positions: Mapping[int, int]) -> Mapping[str, int]:
+    """Return positions as JSON has them."""
+    return {str(partition): offset for partition, offset in sorted(positions.items())}
 
 
 def _not_written(table: TableName, error: OSError) -> SourceError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -16,9 +16,11 @@ from structlog.testing import capture_logs
 from lakeward.adapters import kafka
 from lakeward.adapters.kafka import parts as parts_module
 from lakeward.adapters.kafka import transaction_topic, whole_transactions
-from lakeward.adapters.kafka.broker import Record
+from lakeward.adapters.kafka.broker import Record, Topic
 from lakeward.adapters.kafka.parts import Cut, Part
-from lakeward.adapters.kafka.ranges import read_names, read_transactions
+from lakeward.adapters.kafka.ranges import OffsetRange, read_names, read_transactions
+from lakeward.adapters.kafka.source import KafkaSource
+from lakeward.adapters.kafka.staging import Staging
 from lakeward.adapters.kafka.transaction_topic import Boundary, Transaction
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
@@ -266,7 +268,7 @@ def test_files_of_a_landing_that_was_broken_off_are_read_again(tmp_path: Path) -
     made.whole(0, 1)
     made.own.step(crashes=True)
     folder = made.own.staged / "shop" / "orders"
-    (folder / "_whole.json").unlink()
+    next(folder.glob("_joined-*")).unlink()
     next(folder.glob(f"{TOPIC}+1+*")).unlink()
     made.whole(0, 1)
     assert made.own.step()
@@ -399,6 +401,31 @@ def test_commits_end_between_transactions_whatever_comes(tmp_path: Path, seed: i
     check_play(tmp_path, Random(seed))
 
 
+def check_two(folder: Path, random: Random) -> None:
+    """Check the same of two tables of one topic: each may find what the other one has landed, or half of it."""
+    made, other = feed(folder, max_messages=2), feed(folder, max_messages=7)
+    other.own.broker, other.own.beside, made.own.beside = made.own.broker, made.own, other.own
+    other.own.name = TableName("shop", "orders_history")
+    other.sent = made.sent
+    made.own.broker.create(TOPIC, 2)
+    for _ in range(30):
+        late: list[str] = []
+        send(made, random, 2, late)
+        for transaction in late:
+            made.change(transaction, 1)
+        for one in random.choice([[made], [other], [made, other]]):
+            one.own.step(crashes=random.random() < 0.2)
+            one.check_whole()
+    for one in (made, other):
+        one.own.apply()
+        assert sorted(one.own.ids) == sorted(made.sent)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_two_tables_of_one_topic_end_between_transactions(tmp_path: Path, seed: int) -> None:
+    check_two(tmp_path, Random(seed))
+
+
 def _believes_an_end(one: Transaction, seen: int, behind: float, now: int) -> bool:
     return one.ends is not None
 
@@ -408,9 +435,20 @@ def _cuts_its_own_partition(parts: Sequence[Part], *rules: Any) -> Cut:
     return Cut([one.kept[0] for one in each], each[0].changes if each else {}, 0)
 
 
+def _all_joined(staging: Staging, table: TableName, topic: Topic) -> Iterator[Sequence[OffsetRange]]:
+    for file in sorted((staging.root / str(table.schema) / table.table).glob("_joined-*")):
+        at = {int(partition): offset for partition, offset in json.loads(file.read_text())["positions"].items()}
+        yield from staging.joined(table, topic.id, at)
+
+
 BROKEN: Final = {
     "believes an END, whatever is seen": (transaction_topic.Transaction, "is_whole", _believes_an_end),
     "cuts one partition alone": (whole_transactions, "cut", _cuts_its_own_partition),
+    "takes what landed for a table at another place": (
+        KafkaSource,
+        "_joined",
+        lambda self, table, topic, _: next(iter(_all_joined(self.staging, table, topic)), ()),
+    ),
     "waits for no END": (whole_transactions.WholeTransactions, "_ends", lambda *_: True),
 }
 
@@ -421,8 +459,10 @@ def test_a_broken_landing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     def check() -> None:
         for seed in range(25):
-            (tmp_path / str(seed)).mkdir()
-            check_play(tmp_path / str(seed), Random(seed))
+            for law in (check_play, check_two):
+                folder = tmp_path / f"{law.__name__}{seed}"
+                folder.mkdir()
+                law(folder, Random(seed))
 
     with pytest.raises((AssertionError, KeyError)):
         check()
