@@ -16,7 +16,9 @@ from lakeward.adapters.messages.message import (
     BODY,
     KEY,
     NEW_KEY,
+    NEW_KEY_HEADER,
     OLD_KEY,
+    OLD_KEY_HEADER,
     TOPIC,
     cell,
     has,
@@ -61,8 +63,8 @@ def as_messages(lines: DataFrame, line: str) -> DataFrame:
         f"{body} AS {BODY}",
         f"{cell(_RECORD, 'key')} AS {KEY}",
         f"{cell(_RECORD, 'topic')} AS {TOPIC}",
-        f"{header(headers, '__debezium.oldkey')} AS {OLD_KEY}",
-        f"{header(headers, '__debezium.newkey')} AS {NEW_KEY}",
+        f"{header(headers, OLD_KEY_HEADER)} AS {OLD_KEY}",
+        f"{header(headers, NEW_KEY_HEADER)} AS {NEW_KEY}",
     )
 
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from lakeward.adapters.files.documents import Documents, Object, text_of
 from lakeward.adapters.files.local_rows import Line
+from lakeward.adapters.messages.message import NEW_KEY_HEADER, OLD_KEY_HEADER
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
 _BLANK: Final = " \t\r\n"
-_OLD, _NEW = "__debezium.oldkey", "__debezium.newkey"
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ def message_of(line: Line, documents: Documents, *, is_record: bool) -> Message:
     found.topic = text_of(record.get("topic"))
     headers = record.get("headers")
     if headers is not None:
-        found.old_key, found.new_key = _header(headers, _OLD), _header(headers, _NEW)
+        found.old_key, found.new_key = _header(headers, OLD_KEY_HEADER), _header(headers, NEW_KEY_HEADER)
     return found
 
 

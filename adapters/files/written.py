@@ -11,7 +11,7 @@ from lakeward.adapters.files.columns import writings
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.messages.connect import columns_of
-from lakeward.adapters.messages.message import placeholders
+from lakeward.adapters.messages.message import OLD_KEY_HEADER, placeholders
 from lakeward.adapters.messages.values import (
     Number,
     Object,
@@ -27,7 +27,6 @@ from lakeward.core.events import UNSET, Operation
 from lakeward.core.ports import Cells, Entry, Written
 from lakeward.core.schema import Column
 
-_OLD_KEY: Final = "__debezium.oldkey"
 _INSERT: Final = "c"
 
 
@@ -182,9 +181,9 @@ def _header(headers: object) -> object:
     """Return the header with the old key: headers are an object, or a list of pairs or of objects."""
     if isinstance(headers, list):
         pairs = [[h.get("key"), h.get("value")] if isinstance(h, dict) else h for h in headers]
-        found = (h[1] for h in pairs if isinstance(h, list) and len(h) == 2 and h[0] == _OLD_KEY)
+        found = (h[1] for h in pairs if isinstance(h, list) and len(h) == 2 and h[0] == OLD_KEY_HEADER)
         return next(found, None)
-    return (object_in(headers) or {}).get(_OLD_KEY)
+    return (object_in(headers) or {}).get(OLD_KEY_HEADER)
 
 
 def _old_key(table: TableFiles, entry: Entry, then: Object) -> Mapping[str, Written]:

@@ -23,6 +23,11 @@ OLD_KEY: Final = "_lakeward_header_old_key"
 NEW_KEY: Final = "_lakeward_header_new_key"
 """The key that a row had before, and the one that it gets, as JSON texts, where headers of the message tell."""
 
+OLD_KEY_HEADER: Final = "__debezium.oldkey"
+NEW_KEY_HEADER: Final = "__debezium.newkey"
+KEY_HEADERS: Final = (OLD_KEY_HEADER, NEW_KEY_HEADER)
+"""Headers of the two halves of a key change, which tell the key of the other half."""
+
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 """What stands for a value that the database did not log (`unavailable.value.placeholder`)."""
 

@@ -86,6 +86,17 @@ def test_a_key_may_be_avro_json_or_text(tmp_path: Path, registry: StubRegistry, 
     assert own.rejects == []
 
 
+def test_the_other_key_of_a_key_change_may_be_avro_in_its_header(tmp_path: Path, registry: StubRegistry) -> None:
+    """`header.converter` may be that of Avro; bytes in other headers are nobody's."""
+    own, key = avro_feed(tmp_path, registry), framed(3, to_avro(KEY, {"id": 2}))
+    headers = (("__debezium.newkey", key), ("__debezium.oldkey", b'{"id":3}'), ("trace", key))
+    own.broker.send(TOPIC, framed(7, envelope(1)), headers=headers)
+    own.take()
+    told = dict(landed(own)[0]["headers"])
+    assert (told["__debezium.newkey"], told["__debezium.oldkey"]) == ('{"id":2}', '{"id":3}')
+    assert told["trace"] == key.decode()
+
+
 def test_what_is_no_avro_goes_into_quarantine_with_its_bytes(tmp_path: Path, registry: StubRegistry) -> None:
     own, right = avro_feed(tmp_path, registry), framed(7, envelope(1))
     broken = [
