@@ -13,6 +13,7 @@ from lakeward.core.ledger import SourceObject, Taken
 from lakeward.core.log_restart import LOG_ALARM, LogRestart
 from lakeward.core.looking import load_before, look
 from lakeward.core.numerals import format_count
+from lakeward.core.order_by import LOG_PLACE
 from lakeward.core.pipeline import truncate
 from lakeward.core.ports import Ack, Recalled
 from lakeward.core.progress import Progress
@@ -104,7 +105,7 @@ def _now(job: Job[F], progress: Progress, recalled: Recalled) -> Position:
             "it. Nothing was changed.",
         )
     last = max((item.order for item in recalled.objects.values()), default=0)
-    return Position(progress.epoch, _newest(progress), last, _LAST)
+    return Position(progress.epoch, _newest(progress), _LAST if _tells_copies(job) else last, _LAST)
 
 
 def _place(
@@ -118,7 +119,8 @@ def _place(
     taken = look(job).taken
     for item in (*taken.objects, *taken.left):
         if item.name == moment:
-            place = Position(progress.epoch, _newest(progress), item.order - 1, _LAST)
+            last = _LAST if _tells_copies(job) else item.order - 1
+            place = Position(progress.epoch, _newest(progress), last, _LAST)
             return place, _time(job, _least(job, item, progress.epoch))
     micros = _micros(moment)
     by_time = job.dimension.sequences is Sequences.TIMES and bool(_newest(progress))
@@ -137,6 +139,16 @@ def _place(
             todo="Name the time of the truncate (UTC, if no zone is given). Nothing was changed.",
         )
     return Position(progress.epoch, micros, _LAST, _LAST), micros
+
+
+def _tells_copies(job: Job[F]) -> bool:
+    """Whether a change whose sequence was applied before was committed before, in whichever object it comes.
+
+    It is the same change, delivered again, or another one of its transaction. A time, or a column that puts rows in
+    order, may be shared by changes that come later.
+    """
+    is_place = job.dimension.sequences is Sequences.PLACES and job.source.order_by(job.dimension) == LOG_PLACE
+    return is_place or job.dimension.sequences is Sequences.UNIQUE
 
 
 def _least(job: Job[F], item: SourceObject, epoch: int) -> Position | None:

@@ -104,10 +104,11 @@ def json_rows(lines: DataFrame, reading: Reading, named: Mapping[str, str], *, k
     return to_rows(frame, reading, found, reading.written, own, *flags)
 
 
-def strange(of: str, known: Sequence[str], prefix: str | None = None) -> str:
-    """Return the names in an object that are not known, as SQL; those with a prefix say other things."""
+def strange(of: str, known: Sequence[str], not_columns: str | None = None) -> str:
+    """Return the names in an object that are not known, as SQL; those that match say other things."""
     listed = f"array({', '.join(map(text, known))})"
     found = f"array_except(map_keys({of}), {listed})"
-    if prefix is not None:
-        found = f"filter({found}, name -> NOT startswith(name, {text(prefix)}))"
+    if not_columns is not None:
+        pattern = text(rf"\A(?s:{not_columns})\z")
+        found = f"filter({found}, name -> NOT name RLIKE {pattern})"
     return f"nullif(array_sort({found}), CAST(array() AS array<string>)) AS {STRANGE}"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from lakeward.adapters.files.documents import Documents, Object, text_of
 from lakeward.adapters.files.local_messages import Message, inner_of
-from lakeward.adapters.messages.debezium import NO_ROW, OPERATIONS, Debezium
+from lakeward.adapters.messages.debezium import HEARTBEAT, MARKER, NO_ROW, OPERATIONS, SCHEMA_CHANGE, Debezium
 from lakeward.adapters.messages.decoded import LONGEST_NAME
 from lakeward.adapters.messages.message import placeholders
 from lakeward.adapters.messages.transaction_ids import transaction_name
@@ -96,7 +96,7 @@ class LocalDebezium:
         found.operation = found.said
         self._link(found)
         if not self.decoder.is_flat and op is None:
-            found.is_of_none = self._is_of_none(message)
+            found.is_of_none = self._is_of_none(inner_of(self.documents, message.body)[1])
         if found.is_of_other:
             found.after = None
         return found
@@ -124,7 +124,11 @@ class LocalDebezium:
             found.broken = wrong
         else:
             found.after = body
-        return None if found.after is None else text_of(found.after.get("__op"))
+        op = None if found.after is None else text_of(found.after.get("__op"))
+        found.is_of_none = op is None and self._is_of_none(found.after)
+        if found.is_of_none:
+            found.after = None
+        return op
 
     def field_of(self, found: Opened) -> Callable[[str], str | None]:
         """Return what finds a field of the source: flattened, its name begins with `__` or `__source_`."""
@@ -155,14 +159,7 @@ class LocalDebezium:
         if not self.decoder.is_flat:
             return op in OPERATIONS
         row = found.after
-        if row is None or found.is_tombstone:
-            return False
-        is_none = (
-            row.keys() == {"ts_ms"}
-            or ("event_count" in row and "data_collections" in row)
-            or ("ddl" in row and "databaseName" in row)
-        )
-        return not is_none
+        return row is not None and not found.is_tombstone
 
     def _said(self, found: Opened, op: str | None) -> str | None:
         if found.is_tombstone and self.decoder.tombstones == "delete":
@@ -174,13 +171,13 @@ class LocalDebezium:
             op = "upsert" if op is None else op
         return op if op is None else OPERATIONS.get(op, op)
 
-    def _is_of_none(self, message: Message) -> bool:
-        """Whether a message without an operation is a heartbeat, of a transaction, or of a change of the schema."""
-        _, it = inner_of(self.documents, message.body)
+    def _is_of_none(self, it: Object | None) -> bool:
+        """Whether an object without an operation is a heartbeat, of a transaction, or of a change of the schema."""
         if it is None:
             return False
-        is_told = ("status" in it and "id" in it) or "ddl" in it or "databaseName" in it
-        return is_told or it.keys() == {"ts_ms"}
+        is_heartbeat = it.keys() == {HEARTBEAT} and HEARTBEAT not in self.decoder.key
+        is_marker = MARKER <= it.keys() <= {*MARKER, HEARTBEAT}
+        return is_heartbeat or is_marker or it.keys() >= SCHEMA_CHANGE
 
     # Key changes.
 

@@ -63,7 +63,7 @@ class DebeziumRows:
             transaction=self.local.transaction(found),
             broken=broken,
             is_blank=self._is_blank(found),
-            strange=strange_names(after, columns.places.keys(), self.local.decoder.prefix),
+            strange=strange_names(after, columns.places.keys(), self.local.decoder.not_columns),
             beside={
                 OTHER_TABLE: found.other_table,
                 TOMBSTONE: self._is_tombstone(found),
@@ -161,7 +161,7 @@ class DebeziumRows:
             is_none = self.local.decoder.tombstones != "delete"
         else:
             is_none = found.message.body is not None and (
-                found.operation == "m" or (found.operation is None and found.is_of_none)
+                found.operation == "m" or found.is_of_none
             )
         return is_none or found.moved or found.is_of_other
 

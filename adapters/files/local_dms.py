@@ -57,7 +57,7 @@ class LocalDms:
             transaction=when if transaction is None else transaction,
             broken=_broken(message, is_row, lacks=data is None or meta is None, is_nameless=is_nameless),
             is_blank=is_of_other or message.is_bare or not is_row,
-            strange=strange_names(data, columns.places.keys(), self.decoder.before_prefix),
+            strange=strange_names(data, columns.places.keys(), self.decoder.not_columns),
             beside={OTHER_TABLE: other, ROWS_GONE: not is_row and said in GONE and not is_of_other},
         )
 

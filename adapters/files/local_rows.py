@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from lakeward.adapters.files.documents import Object, text_of
@@ -212,9 +213,18 @@ def time_text(micros: int | None) -> str | None:
     return text.rstrip("0") if "." in text else text
 
 
-def strange_names(of: Object | None, known: AbstractSet[str], prefix: str | None = None) -> list[str] | None:
-    """Return the names in an object that are not known, None where there are none; those with a prefix are."""
+def strange_names(
+    of: Object | None, known: AbstractSet[str], not_columns: str | None = None
+) -> list[str] | None:
+    """Return the names in an object that are not known, None where there are none; those that match are known."""
     if of is None or of.keys() <= known:
         return None
-    found = [name for name in of if name not in known and not (prefix is not None and name.startswith(prefix))]
+    found = [name for name in of if name not in known]
+    if not_columns is not None:
+        found = [name for name in found if not _matches(not_columns, name)]
     return sorted(found) or None
+
+
+@lru_cache
+def _matches(pattern: str, name: str) -> bool:
+    return re.fullmatch(pattern, name, re.DOTALL) is not None

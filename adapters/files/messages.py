@@ -60,7 +60,7 @@ def _decoded(
     table: TableFiles, opened: DataFrame, written: Mapping[str, Writing], broken: str | None = None
 ) -> DataFrame:
     decoder, reading = table.decoder, table.reading
-    own = strange(decoder.row, table.dimension.schema.names, decoder.prefix)
+    own = strange(decoder.row, table.dimension.schema.names, decoder.not_columns)
     found: Decoded = decoder.decoded(reading)
     found = found if broken is None else replace(found, broken=broken)
     also = [decoder.rows_gone()] if isinstance(decoder, DmsMessages) else _of_debezium(decoder)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lakeward.adapters.messages.added_fields import is_added
 from lakeward.adapters.messages.wire import Wire
 from lakeward.core.schema import Column, Type
 
@@ -82,7 +83,7 @@ def columns_of(schema: str, *, is_flat: bool) -> tuple[Described, ...] | None:
         found = images.get("after") or images.get("before")
         fields = _fields(found)
     own = [field for field in fields if isinstance(field.get("field"), str)]
-    rows = tuple(_described(field) for field in own if not (is_flat and field["field"].startswith("__")))
+    rows = tuple(_described(field) for field in own if not (is_flat and is_added(field["field"])))
     return rows or None
 
 

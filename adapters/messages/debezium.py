@@ -15,6 +15,7 @@ from typing import ClassVar, Final, Literal
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages import order
+from lakeward.adapters.messages.added_fields import PATTERN as ADDED
 from lakeward.adapters.messages.decoded import (
     HAS_DELETED,
     KEY_HALF,
@@ -65,9 +66,18 @@ _AFTER, _BEFORE, _SOURCE = "_lakeward_after", "_lakeward_before", "_lakeward_sou
 _OP, _BLOCK, _SAID = "_lakeward_op", "_lakeward_transaction_block", "_lakeward_said"
 _OTHER_PARSED, _OTHER_INNER, _OTHER = "_lakeward_other_parsed", "_lakeward_other_inner", "_lakeward_other_key"
 _NEEDS = "_lakeward_needs"
+_IS_OF_NONE = "_lakeward_is_of_none"
 _OPERATION, _BARE, _BARE_INNER = "_lakeward_what", "_lakeward_bare", "_lakeward_bare_inner"
 
 _PARTS: Final = {_AFTER: "after", _BEFORE: "before", _SOURCE: "source", _OP: "op", _BLOCK: "transaction"}
+
+HEARTBEAT: Final = "ts_ms"
+MARKER: Final = frozenset(("status", "id", "event_count", "data_collections"))
+SCHEMA_CHANGE: Final = frozenset(("source", "databaseName", "ddl"))
+"""What a heartbeat has and nothing else, what a BEGIN or an END has beside that, and what a change of a schema has.
+
+A row whose only column is `ts_ms` is no heartbeat where that is the key.
+"""
 
 IMAGE_AS_TEXT: Final = (
     "its image of the row after the change is a text of JSON, as the connector for MongoDB writes it: let "
@@ -109,9 +119,9 @@ class Debezium:
         return self.form == "flattened"
 
     @property
-    def prefix(self) -> str | None:
-        """What begins the names of columns that are none of the table's."""
-        return "__" if self.is_flat else None
+    def not_columns(self) -> str | None:
+        """What names are that are no columns, as a regular expression."""
+        return ADDED if self.is_flat else None
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
         """Return messages taken apart, with whether each is of another table, and of which."""
@@ -133,12 +143,15 @@ class Debezium:
             f"{_is_tombstone()} AS {_IS_TOMBSTONE}",
             *(plain if self.is_flat else _enveloped()),
         )
-        flat = [f"coalesce({_PLAIN}, {_INNER}.it) AS {_AFTER}"] if self.is_flat else []
+        row = f"coalesce({_PLAIN}, {_INNER}.it)"
+        is_none = f"{cell(row, '__op')} IS NULL AND {self._is_of_none(row)}"
+        is_none = f"coalesce({is_none}, false)"
+        flat = [f"{is_none} AS {_IS_OF_NONE}", f"CASE WHEN NOT {is_none} THEN {row} END AS {_AFTER}"]
         keys = [
             f"coalesce({_KEY_INNER}.it, {_KEY_PARSED}.it) AS {_KEYS}",
             f"coalesce({_OTHER_INNER}.it, {_OTHER_PARSED}.it) AS {_OTHER}",
         ]
-        frame = frame.selectExpr("*", *keys, *flat)
+        frame = frame.selectExpr("*", *keys, *(flat if self.is_flat else []))
         frame = frame.selectExpr("*", f"{self._is_of_other(table)} AS {OF_OTHER}").selectExpr(
             "*",
             other_table(*self._names(), self._has_row()),
@@ -147,6 +160,8 @@ class Debezium:
         if not self.is_flat:
             frame = with_parsed(frame, {_BARE: f"CASE WHEN {_OP} IS NULL THEN {BODY} END"})
             frame = with_parsed(frame, {_BARE_INNER: cell(f"{_BARE}.it", "payload")})
+            bare_row = f"coalesce({_BARE_INNER}.it, {_BARE}.it)"
+            frame = frame.selectExpr("*", f"coalesce({self._is_of_none(bare_row)}, false) AS {_IS_OF_NONE}")
         return self._by_headers(frame)
 
     def _by_headers(self, frame: DataFrame) -> DataFrame:
@@ -337,11 +352,7 @@ class Debezium:
         """Whether a message has a row of any table: it is no heartbeat, transaction marker or tombstone."""
         if not self.is_flat:
             return f"coalesce({_OP} IN ({', '.join(map(text, OPERATIONS))}), false)"
-        is_heartbeat = f"{has(_AFTER, 'ts_ms')} AND cardinality({_AFTER}) = 1"
-        is_of_transaction = f"{has(_AFTER, 'event_count')} AND {has(_AFTER, 'data_collections')}"
-        is_of_schema = f"{has(_AFTER, 'ddl')} AND {has(_AFTER, 'databaseName')}"
-        is_none = f"{_IS_TOMBSTONE} OR ({is_heartbeat}) OR ({is_of_transaction}) OR ({is_of_schema})"
-        return f"{_AFTER} IS NOT NULL AND NOT ({is_none})"
+        return f"{_AFTER} IS NOT NULL AND NOT {_IS_TOMBSTONE}"
 
     def _is_unset(self, column: Column) -> str:
         """Whether a column was not sent: not logged, or, by an update, not in the event's schema."""
@@ -397,12 +408,21 @@ class Debezium:
         deletes = _IS_TOMBSTONE if self.tombstones == "delete" else "false"
         return f"coalesce(({lacks}) AND ({self._has_row()} OR {deletes}), false)" if lacks else "false"
 
+    def _is_of_none(self, it: str) -> str:
+        """Whether an object without an operation is a heartbeat, of a transaction, or of a change of the schema."""
+        of_marker = [has(it, name) for name in sorted(MARKER)]
+        found = [" AND ".join([*of_marker, f"cardinality({it}) - int({has(it, HEARTBEAT)}) = {len(MARKER)}"])]
+        found.append(" AND ".join(has(it, name) for name in sorted(SCHEMA_CHANGE)))
+        if HEARTBEAT not in self.key:
+            found.append(f"cardinality({it}) = 1 AND {has(it, HEARTBEAT)}")
+        return f"({' OR '.join(f'({one})' for one in found)})"
+
     def _blank(self) -> str:
         """Whether a message is of no row: a tombstone, a heartbeat, the beginning or end of a transaction.
 
         What has no operation is only passed over where it is known to be no row.
         """
-        is_told = "false" if self.is_flat else f"{_OPERATION} IS NULL AND {_is_of_none()}"
+        is_told = _IS_OF_NONE if self.is_flat else f"{_OPERATION} IS NULL AND {_IS_OF_NONE}"
         is_of_none = f"{_IS_OBJECT} AND ({_OPERATION} = 'm' OR ({is_told})) AND NOT {_IS_TOMBSTONE}"
         is_skipped = "false" if self.tombstones == "delete" else _IS_TOMBSTONE
         return f"coalesce({is_skipped} OR ({is_of_none}), false) OR {MOVED} OR {OF_OTHER}"
@@ -422,14 +442,6 @@ def _is_wrapped() -> str:
     """Whether a flattened row is one that a schema stands beside, which is parsed once more."""
     it = f"{_PARSED}.it"
     return f"{has(it, 'payload')} AND cardinality({it}) - int({has(it, 'schema')}) = 1"
-
-
-def _is_of_none() -> str:
-    """Whether a message without an operation is a heartbeat, of a transaction, or of a change of the schema."""
-    it = f"coalesce({_BARE_INNER}.it, {_BARE}.it)"
-    is_heartbeat = f"{has(it, 'ts_ms')} AND cardinality({it}) = 1"
-    is_of_transaction = f"{has(it, 'status')} AND {has(it, 'id')}"
-    return f"({is_heartbeat} OR ({is_of_transaction}) OR {has(it, 'ddl')} OR {has(it, 'databaseName')})"
 
 
 def _is_tombstone() -> str:

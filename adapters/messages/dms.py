@@ -6,6 +6,7 @@ has IncludeNullAndEmpty; images of a row before its change stand in `before-imag
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -55,9 +56,9 @@ class DmsMessages:
     """The image of a row, in messages that were opened."""
 
     @property
-    def prefix(self) -> str | None:
-        """What begins the names of columns that are none of the table's."""
-        return self.before_prefix
+    def not_columns(self) -> str | None:
+        """What names are that are no columns, as a regular expression."""
+        return None if self.before_prefix is None else rf"{re.escape(self.before_prefix)}.*"
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
         """Return messages taken apart, with whether each is of another table, and of which."""

@@ -14,6 +14,7 @@ from lakeward.core.dimension import ORDERED, Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.events import NO_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.job import Job
+from lakeward.core.order_by import LOG_PLACE
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.truncating import truncate_at
@@ -140,3 +141,39 @@ def test_an_operator_cannot_say_now_for_all_partitions() -> None:
     topic.apply([Drawn(0, [0]), Drawn(1, [0])])
     truncate_at(topic.job, "now", by="ada", reason=None, at=0)
     assert topic.rows == {}
+
+
+@pytest.mark.parametrize("moment", ["now", "00000003"])
+@pytest.mark.parametrize(("column", "rows"), [(LOG_PLACE, {5: 300}), ("at", {2: 200, 5: 300})])
+def test_what_is_delivered_again_behind_a_truncate_does_not_come_back(
+    moment: str, column: str, rows: dict[int, int]
+) -> None:
+    """A place in the log was committed before; by a column in which rows are ordered others may come later."""
+    topic = Topic()
+    topic.source.order_column, topic.source.partition_end = column, lambda _: None
+    put(topic, 1, {1: 100, 2: 200})
+    apply_changes(topic.job)
+    if moment == "now":
+        truncate_at(topic.job, moment, by="ada", reason=None, at=0)
+    put(topic, 3, {2: 200})
+    if moment != "now":
+        truncate_at(topic.job, moment, by="ada", reason=None, at=0)
+    apply_changes(topic.job)
+    put(topic, 4, {5: 300})
+    apply_changes(topic.job)
+    assert topic.rows == rows
+
+
+def put(topic: Topic, order: int, places: dict[int, int]) -> None:
+    """Deliver an object with rows by their keys, each with its place as its value."""
+    events = [
+        ChangeEvent(
+            position=Position(1, place, order, row),
+            operation=Operation.INSERT,
+            key=(key,),
+            cells={"id": key, "v": place},
+            time=place,
+        )
+        for row, (key, place) in enumerate(places.items(), 1)
+    ]
+    topic.source.put(NAME, order, events)

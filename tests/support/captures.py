@@ -139,7 +139,7 @@ class _Writer:
         """Return a message that is of no row."""
         others: list[Any] = [None, {}]
         if self.options.form == "envelope":
-            others += [{"ts_ms": 5}, {"status": "BEGIN", "id": "7"}]
+            others += [{"ts_ms": 5}, {"status": "BEGIN", "id": "7", "event_count": None, "data_collections": None}]
         found = self.random.choice(others)
         return self._line({"id": 1}, found)
 

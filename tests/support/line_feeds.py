@@ -164,8 +164,12 @@ envelope = st.builds(
     source,
     st.sampled_from(["null", "null", '{"id": "tx-1"}', '{"id": "7:900"}', '"text"', "{}"]),
 )
+_BEGIN = '{"status": "BEGIN", "id": "7", "event_count": null, "data_collections": null}'
 marker = st.sampled_from(
-    ["", " ", "null", "{}", "null\r", '{"ts_ms": 5}', '{"payload": null}', '{"schema": null, "payload": null}', "7"]
+    [
+        *["", " ", "null", "{}", "null\r", '{"ts_ms": 5}', '{"id": 1, "status": "new"}', _BEGIN],
+        *['{"payload": null}', '{"schema": null, "payload": null}', "7"],
+    ]
 )
 wrapped = st.one_of(envelope, envelope, envelope.map('{{"schema": {{}}, "payload": {}}}'.format), marker)
 flat = st.builds(

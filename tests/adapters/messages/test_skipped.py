@@ -68,11 +68,44 @@ def test_what_has_no_operation_is_passed_over_only_where_it_is_known(
         "null\r",
         "\r",
     ]
-    unknown = [{"id": 3, "note": "flattened", "__op": "c"}, {"ts_ms": 5, "id": 4}]
+    unknown = [
+        {"id": 3, "note": "flattened", "__op": "c"},
+        {"ts_ms": 5, "id": 4},
+        {"id": 5, "status": "new"},
+        {"id": 6, "ddl": "CREATE TABLE item", "databaseName": "shop"},
+    ]
     lines = [json.dumps(row(1)) + "\r", *known, *unknown]
     found = read(engine, tmp_path, [lines])
     assert found.operations == {Operation.INSERT: 1}
     assert (found.skipped, found.rejects) == (len(known), {Reason.UNREADABLE: len(unknown)})
+
+
+def test_flattened_messages_of_no_table_are_no_rows(engine: SparkSession | None, tmp_path: Path) -> None:
+    """They tell no operation, and have no more fields than such messages have."""
+    told = {"__op": "c", "__lsn": 1, "__source_ts_ms": 5}
+    own = {"id": 1, "note": "a", **told}
+    none = [
+        {"status": "END", "id": "7", "event_count": 1, "data_collections": [], "ts_ms": 5},
+        {"payload": {"ts_ms": 5}},
+        {"source": {"db": "shop"}, "databaseName": "shop", "ddl": "ALTER TABLE item", "tableChanges": []},
+    ]
+    found = read(engine, tmp_path, [[own, *none]], form="flattened")
+    assert (found.operations, found.skipped, found.rejects) == ({Operation.INSERT: 1}, len(none), {})
+
+
+def test_a_column_whose_name_begins_as_those_of_a_transform_is_a_column(
+    engine: SparkSession | None, tmp_path: Path
+) -> None:
+    """`__v` is of Mongoose. Declared or in a schema it is read, else it stops the table."""
+    row = {"id": 1, "note": "a", "__v": 4, "__op": "c", "__lsn": 1, "__source_ts_ms": 5, "__transaction_id": "7"}
+    with pytest.raises(LakewardError) as raised:
+        read(engine, tmp_path / "undeclared", [[row]], form="flattened")
+    assert "__v" in str(raised.value.found)
+    kinds = {"id": "int32", "__v": "int32", "__lsn": "int64", "__source_ts_ms": "int64"}
+    fields = [{"field": name, "type": kinds.get(name, "string"), "optional": True} for name in row]
+    line = {"schema": {"type": "struct", "fields": fields}, "payload": row}
+    found = read(engine, tmp_path, [[line]], form="flattened", types="schema")
+    assert list(found.schema.names) == ["id", "note", "__v"]
 
 
 @pytest.mark.spark
