@@ -1,4 +1,7 @@
-"""The databases that the messages of a table name: rows of two databases with one key would become one row."""
+"""The databases that the messages of a table name: rows of two databases with one key would become one row.
+
+A database is called by the connector that reads it, and by its own name where rows name a schema beside it.
+"""
 
 from __future__ import annotations
 

@@ -91,8 +91,8 @@ class LocalDebezium:
             named = {"schema": schema, "table": table}
             has_row = self._has_row(found, op) or (found.is_tombstone and self.decoder.tombstones == "delete")
             found.is_nameless = has_row and any(named[part] is None for part in self.decoder.must_name)
-            if field("schema") is not None and self._has_row(found, op):
-                found.database = _database(field("db"))
+            if self._has_row(found, op):
+                found.database = _database(field("name"), None if field("schema") is None else field("db"))
         found.operation = found.said
         self._link(found)
         if not self.decoder.is_flat and op is None:
@@ -238,13 +238,12 @@ def _first_object(*values: Any) -> Object | None:
     return next((value for value in values if value.__class__ is dict), None)
 
 
-def _database(name: str | None) -> str | None:
-    """Return the name of a database in small letters, None where there is none."""
-    if not name:
-        return None
-    if not name.isascii():
-        raise SparkNeeded("a message names a database in letters beyond ASCII")
-    return name[:LONGEST_NAME].lower()
+def _database(*names: str | None) -> str | None:
+    """Return the names of a connector and a database in small letters, None where there are none."""
+    found = ".".join(name for name in names if name)
+    if not found.isascii():
+        raise SparkNeeded("a message names a connector or a database in letters beyond ASCII")
+    return found[:LONGEST_NAME].lower() or None
 
 
 def or_star(name: str | None) -> str:

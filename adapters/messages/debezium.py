@@ -234,13 +234,14 @@ class Debezium:
         return f"coalesce({_IS_READ} AND {told}, false) AS {INITIAL}"
 
     def database(self) -> str:
-        """Return the `DATABASE` of a message that was `opened`, as SQL with its name.
+        """Return the `DATABASE` of a message that was `opened`, as SQL with its name: its connector and database.
 
         Where nothing names a schema, the database stands for it, and is compared with that of the table.
         """
-        is_own = f"NOT {OF_OTHER} AND {self._has_row()} AND {self._field('schema')} IS NOT NULL"
-        name = f"lower(left(nullif({self._field('db')}, ''), {LONGEST_NAME}))"
-        return f"CASE WHEN {is_own} THEN {name} END AS {DATABASE}"
+        database = f"CASE WHEN {self._field('schema')} IS NOT NULL THEN nullif({self._field('db')}, '') END"
+        name = f"concat_ws('.', nullif({self._field('name')}, ''), {database})"
+        is_own = f"NOT {OF_OTHER} AND {self._has_row()}"
+        return f"CASE WHEN {is_own} THEN nullif(lower(left({name}, {LONGEST_NAME})), '') END AS {DATABASE}"
 
     def decoded(self, telling: Telling) -> Decoded:
         """Return what stands where in messages that were `opened`.

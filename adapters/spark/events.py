@@ -149,7 +149,7 @@ LOG: Final = "_lakeward_log"
 """What names the log of the source that the place of a row is in, where rows have it; NULL where nothing does."""
 
 DATABASE: Final = "_lakeward_database"
-"""The database that a row of the table names beside its schema, in small letters; NULL where it names none."""
+"""The connector that a row of the table names, and its database beside a schema, in small letters; NULL without."""
 
 NAMED: Final = (LOG, DATABASE)
 """The columns of names, each of which parts the groups of a survey where rows have it."""

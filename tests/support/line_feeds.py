@@ -151,6 +151,7 @@ source = st.fixed_dictionaries(
         "db": st.sampled_from(["shop", "Crm", "", 7, None]),
         "table": st.sampled_from(["item", "Item", "other", "item"]),
         "snapshot": st.sampled_from(["first", "true", True, "incremental", "false", None]),
+        "name": st.sampled_from(["Srv", "srv", "", 7, None]),
     },
 ).map(json.dumps)
 operation = st.sampled_from(['"c"', '"u"', '"u"', '"d"', '"r"', '"t"', '"m"', '"x"', "null", "7"])

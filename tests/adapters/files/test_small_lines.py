@@ -249,8 +249,8 @@ def test_control_messages_of_gone_rows_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["envelope", "flattened"])
-def test_databases_beside_a_schema_are_counted_without_spark(tmp_path: Path, form: str) -> None:
-    """In any case, of rows of the table alone; a database for which no schema stands is that of the name."""
+def test_connectors_and_databases_are_counted_without_spark(tmp_path: Path, form: str) -> None:
+    """In any case, of rows of the table alone; a database without a schema is that of the name."""
 
     def line(source: Mapping[str, str]) -> str:
         if form == "envelope":
@@ -260,9 +260,11 @@ def test_databases_beside_a_schema_are_counted_without_spark(tmp_path: Path, for
     named = [("crm1", "shop", "item"), ("CRM1", "Shop", "item"), ("crm2", "shop", "item"), ("crm3", "shop", "b")]
     lines = [line({"db": db, "schema": schema, "table": table}) for db, schema, table in named]
     lines += [line({"schema": "shop", "table": "item"}), line({"db": "shop", "table": "item"})]
+    lines += [line({"name": "Srv", "db": "crm1", "schema": "shop", "table": "item"})]
+    lines += [line({"name": "srv", "db": "shop", "table": "item"})]
     batch = batch_of(tmp_path, {"format": "debezium", "form": form}, {"id": "int"}, "\n".join(lines))
     assert isinstance(batch.frame, LocalFrame)
-    assert batch.facts.databases == {"crm1": 2, "crm2": 1}
+    assert batch.facts.databases == {"crm1": 2, "crm2": 1, "srv.crm1": 1, "srv": 1}
 
 
 def test_files_of_other_tables_alone_are_told_without_spark(tmp_path: Path) -> None:
