@@ -92,7 +92,11 @@ def fill_versions(
     """Return files with their schemas, as `with_versions` does; `versions` are by path below the landing folder."""
     paths = {file.item.name: table.path_of(file.item.name) for file in files}
     base = len(table.folder.base.rstrip("/")) + 1
-    described = [described_by(table, file, versions.get(paths[file.item.name][base:], ())) for file in files]
+    own = [versions.get(paths[file.item.name][base:], ()) for file in files]
+    if table.are_one:
+        every = {version.digest: version for found in own for version in found}
+        own = [tuple(every.values())] * len(files)
+    described = [described_by(table, file, found) for file, found in zip(files, own, strict=True)]
     known = [file.schema for file in described if file.versions]
     if not known and stands is not None:
         known = [_as_declared(stands, table.dimension.schema)]

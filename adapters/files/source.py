@@ -80,6 +80,8 @@ class FilesSource:
     small_batch: int = 0
     may_be_unreadable: bool = False
     """Whether a file of which no row can be read is no damage: its lines are together by chance."""
+    are_one: bool = False
+    """Whether the files of a batch are one, of whose messages all schemas count for all of them."""
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_links: set[TableName] = field(default_factory=set)
     kept: KeptFrames = field(default_factory=KeptFrames)
@@ -279,6 +281,7 @@ class FilesSource:
             links=name in self.tables_with_links,
             has_own_folder=has_own_folder(self._options(dimension), self.options, beside),
             must_name=names_needed(name, beside),
+            are_one=self.are_one,
         )
         earlier = cache(lambda: names_in_headers(self.folder, name, table.expected, table.head))
         return replace(table, earlier=earlier)

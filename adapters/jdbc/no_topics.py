@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from lakeward.core.dimension import TableName
@@ -29,6 +29,6 @@ class NoTopics:
         """Return that it cannot be told."""
         return None
 
-    def consistent_as_of(self, applied: Mapping[TableName, Collection[SourceObject]]) -> int | None:
+    def consistent_as_of(self, applied: Sequence[tuple[TableName, Collection[SourceObject]]]) -> int | None:
         """Return that it cannot be told."""
         return None

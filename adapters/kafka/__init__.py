@@ -38,6 +38,7 @@ def make_source(
         now=runtime.now,
         small_batch=runtime.small_batch,
         may_be_unreadable=True,
+        are_one=settings.transactions is not None,
     )
     form = _landing_form(settings, options, runtime, section)
     return KafkaSource(
@@ -181,7 +182,7 @@ def _of_tables(settings: Any, options: Options, runtime: Runtime) -> Mapping[Tab
             try:
                 refuse_without_transactions(found[table])
             except ValueError as error:
-                todo = "Take `transactions` out of [source], or give the table a pipeline of its own."
+                todo = "Take `transactions` out, or give the table a pipeline of its own."
                 raise ConfigError(f"{table}: {error}", todo=todo) from None
         if found[table].format == ROWS and found[table].topics is None and "{schema}" not in settings.topics:
             raise ConfigError(

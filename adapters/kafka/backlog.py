@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from lakeward.adapters.kafka.broker import Topic
 from lakeward.adapters.kafka.landing import KafkaLanding
 from lakeward.adapters.kafka.ranges import OffsetRange, next_offsets, read_names
 from lakeward.adapters.kafka.staging import Staging
-from lakeward.adapters.kafka.transaction_places import TransactionPlaces
+from lakeward.adapters.kafka.transaction_offsets import TransactionOffsets
 from lakeward.core.dimension import TableName
 from lakeward.core.ledger import SourceObject
 
@@ -23,8 +23,9 @@ class KafkaBacklog:
     follows_snapshot: bool = False
     """Whether a table with a batch begins at 0, where its objects say nothing else."""
     staging: Staging | None = None
+    """Where messages land."""
     transactions: str | None = None
-    """Where messages land whose transactions are in a topic, and that topic."""
+    """The topic of transactions, where the settings name one."""
 
     def waiting(self, table: TableName, applied: Collection[str]) -> int | None:
         """Return how many offsets wait for a table that applied objects of these names.
@@ -43,22 +44,22 @@ class KafkaBacklog:
         return _behind(topic, ranges)
 
 
-    def consistent_as_of(self, applied: Mapping[TableName, Collection[SourceObject]]) -> int | None:
-        """Return up to when all transactions of the source are applied to tables with these objects.
+    def consistent_as_of(self, applied: Sequence[tuple[TableName, Collection[SourceObject]]]) -> int | None:
+        """Return up to when all transactions of the source are applied to tables of it with these objects.
 
-        None where a table has no place in the topic of transactions; one whose topic has no message needs none.
+        None where a table has no offset in the topic of transactions; one whose topic has no message needs none.
         """
         topic = None if self.transactions is None else self.landing.broker.find(self.transactions)
         if topic is None or self.staging is None:
             return None
         found = []
-        for table, objects in applied.items():
-            ranges = read_names(item.name for item in objects)
-            told = self.staging.place(table) if objects else None
-            place = TransactionPlaces(objects, told, next_offsets(ranges)).find(topic.name, topic.id)
-            if place is None and not self._is_empty(table):
+        for table, objects in applied:
+            positions = next_offsets(read_names(item.name for item in objects))
+            noted = self.staging.noted_transactions(table) if objects else None
+            reached = TransactionOffsets(objects, noted, positions).find(topic.name, topic.id)
+            if reached is None and not self._is_empty(table):
                 return None
-            found += [] if place is None else [place]
+            found += [] if reached is None else [reached]
         first = min(found, key=lambda one: one.offset, default=None)
         return None if first is None or first.time is None else first.time * 1000
 

@@ -101,7 +101,9 @@ class _Messages(MessageForm):
 
 
 def refuse_without_transactions(messages: _Messages) -> None:
-    """Raise ValueError for messages of which none says to which transaction it belongs."""
+    """Raise ValueError for messages of which none says to which transaction it belongs, and for several topics."""
+    if BETWEEN in str(getattr(messages, "topics", "")):
+        raise ValueError("`transactions` is for tables of one topic: connectors of several have one each")
     if messages.format not in ("debezium", AVRO) or messages.form != "envelope":
         raise ValueError(
             "`transactions` is for envelopes of Debezium: other messages do not say of which transaction they are"

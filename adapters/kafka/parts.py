@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -71,12 +71,14 @@ class Part:
 
 
 class Cut(NamedTuple):
-    """How many runs of each part land, and how many changes each transaction has in them.
+    """How many runs of each part land, and which transactions do not: they are not whole, or lie behind such ones.
 
-    In each partition all transactions were looked for that end before the offset `behind` of their topic.
+    `changes` are those that were read of each transaction. In each partition all transactions were looked for that
+    end before the offset `behind` of their topic.
     """
 
     kept: Sequence[int]
+    left: AbstractSet[str]
     changes: Mapping[str, int]
     behind: float
 
@@ -85,23 +87,24 @@ def cut(parts: Sequence[Part], ends: Callable[[str], int], is_whole: Callable[[s
     """Return the most that may land, so that each transaction in it is whole.
 
     `ends` says where a transaction ends in its topic, `is_whole` whether it is whole: by how many of its changes
-    are kept, and the offset `behind`.
+    were read, and the offset `behind`.
     """
+    changes, reached = Counter[str](), list[float]()
+    for part in parts:
+        named = [(run.transaction, n) for run, n in zip(part.runs, part.counts, strict=True) if run.transaction]
+        for name, n in named:
+            changes[name] += n
+        reached.append(inf if part.is_read else max((ends(name) for name, _ in named), default=-1))
+    behind = min(reached, default=inf)
+    left = {name for name, seen in changes.items() if not is_whole(name, seen, behind)}
     kept = [len(part.runs) for part in parts]
-    while True:
-        changes, reached = Counter[str](), list[float]()
-        for part, most in zip(parts, kept, strict=True):
-            own = [(run.transaction, n) for run, n in zip(part.runs[:most], part.counts, strict=False)]
-            named = [(name, n) for name, n in own if name is not None]
-            for name, n in named:
-                changes[name] += n
-            is_all = part.is_read and most == len(part.runs)
-            reached.append(inf if is_all else max((ends(name) for name, _ in named), default=-1))
-        behind = min(reached, default=inf)
-        left = {name for name, seen in changes.items() if not is_whole(name, seen, behind)}
-        if not left:
-            return Cut(kept, changes, behind)
-        kept = [
-            next((n for n, run in enumerate(islice(part.runs, most)) if run.transaction in left), most)
-            for part, most in zip(parts, kept, strict=True)
-        ]
+    grows = bool(left)
+    while grows:
+        grows = False
+        for number, part in enumerate(parts):
+            most = kept[number]
+            kept[number] = next((n for n in range(most) if part.runs[n].transaction in left), most)
+            away = {run.transaction for run in part.runs[kept[number] : most] if run.transaction}
+            grows = grows or not away <= left
+            left |= away
+    return Cut(kept, left, changes, behind)

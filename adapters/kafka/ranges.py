@@ -12,10 +12,10 @@ from lakeward.adapters.kafka.several_topics import Place
 NAMES: Final = r"\+?[^+/]+\+(?P<partition>\d{1,5})\+(?P<counter>\d{1,13})-\d{1,13}\+[\w-]+\.json"
 """The names of staged files, as a pattern for the source of files: partition and first offset give the order."""
 
-_PLACE: Final = "~"
+_MARK: Final = "~"
 """Stands before the name of a topic of transactions, of which a table has no messages: no name has it itself."""
 
-_PLACES: Final = 99_999
+_NO_PARTITION: Final = 99_999
 """The partition of ranges of such a topic, so that they sort apart from those of messages."""
 
 _OFFSETS: Final = 10**13
@@ -76,12 +76,12 @@ class OffsetRange:
         >>> OffsetRange.of_transactions("shop.transaction", "4fVb2", 0, 12).name
         '~shop.transaction+99999+0000000000-0000000011+4fVb2.json'
         """
-        return cls(f"{_PLACE}{topic}", id_, _PLACES, start, end)
+        return cls(f"{_MARK}{topic}", id_, _NO_PARTITION, start, end)
 
     @property
     def is_of_transactions(self) -> bool:
         """Whether it is a range of a topic of transactions."""
-        return self.topic.startswith(_PLACE)
+        return self.topic.startswith(_MARK)
 
 
 def read_names(names: Iterable[str]) -> list[OffsetRange]:

@@ -35,7 +35,7 @@ from lakeward.adapters.kafka.ranges import (
     read_transactions,
 )
 from lakeward.adapters.kafka.staging import Staging
-from lakeward.adapters.kafka.transaction_places import TransactionPlaces
+from lakeward.adapters.kafka.transaction_offsets import TransactionOffsets
 from lakeward.adapters.kafka.transfer import Transfer
 from lakeward.adapters.kafka.whole_transactions import Bounds, WholeTransactions
 from lakeward.adapters.landed.places import filled
@@ -70,6 +70,8 @@ class KafkaSource:
     """What was known of tables that had no batch when files were last taken for them."""
     first_ends: dict[tuple[TableName, str], Mapping[int, int]] = field(default_factory=dict)
     """Where the partitions of a topic ended when it was first looked at for a table, by the topic's id."""
+    first_transactions: dict[tuple[TableName, str], int] = field(default_factory=dict)
+    """Where the topic of transactions ended then."""
 
     @property
     def lateness(self) -> Lateness:
@@ -104,25 +106,31 @@ class KafkaSource:
         refuse_other_topic(dimension.name, name, topic, applied)
         if topic is None:
             return Taken()
-        if self.runs_once:
-            self.first_ends.setdefault((table, topic.id), _ends(topic))
+        if self.runs_once and (table, topic.id) not in self.first_ends:
+            topic = self._look_first(table, topic)
         self.beginning.pop(dimension.name, None)
         if not applied:
             self.beginning[dimension.name] = past
         waiting, positions = self._positions(dimension, past, topic, applied)
+        is_split = self.options.transactions is None
+        if joined := () if is_split else self.staging.joined(table, topic.id, positions):
+            waiting = [*waiting, *joined]
+            positions = {**positions, **next_offsets(one for one in joined if not one.is_of_transactions)}
         refuse_lost(dimension.name, topic, positions)
         refuse_end(dimension.name, topic, positions)
         if all(self.staging.is_empty(table, one) for one in waiting):
-            landed = self._joined(table, topic, positions) or self._land(dimension, past, topic, positions)
+            landed = self._land(dimension, past, topic, positions)
             waiting = [*waiting, *landed] if landed else []
         return self._choose(dimension, past, waiting)
 
-    def _joined(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> Sequence[OffsetRange]:
-        """Return files that landed together for a table which was where this one is; else none."""
-        if self.options.transactions is None:
-            return ()
-        fitting = self.staging.joined(table, topic.id, positions)
-        return max(fitting, key=lambda one: sum(part.end for part in one), default=())
+    def _look_first(self, table: TableName, topic: Topic) -> Topic:
+        """Write down where a topic ends, and a moment before where that of transactions does; return the topic."""
+        if self.options.transactions is not None:
+            found = self.broker.find(self.options.transactions)
+            self.first_transactions[table, topic.id] = 0 if found is None else max(_ends(found).values())
+            topic = self._find_again(table, topic)
+        self.first_ends[table, topic.id] = _ends(topic)
+        return topic
 
     def starts(self, topic: Topic, millis: int) -> Sequence[OffsetRange]:
         """Return the last offset of each partition before a time, in milliseconds since 1970.
@@ -234,15 +242,18 @@ class KafkaSource:
         """Read messages up to the end of a transaction, and write down which are whole then."""
         table, name = dimension.source, str(self.options.transactions)
         decode = self.landing_form.decoder(table, self._options_of(table))
-        whole = WholeTransactions(self.broker, self.staging, table, name, decode, bounds, self.files.now)
-        places = TransactionPlaces(past.seen.values(), self.staging.place(table), positions)
-        landed = whole.land(places, lambda: self._wanted(table, self._find_again(table, topic), positions))
+        end = self.first_transactions.get((table, topic.id))
+        whole = WholeTransactions(
+            self.broker, self.staging, table, name, decode, bounds, self.files.now, end
+        )
+        offsets = TransactionOffsets(past.seen.values(), self.staging.noted_transactions(table), positions)
+        landed = whole.land(offsets, lambda: self._wanted(table, self._find_again(table, topic), positions))
         if landed.ranges:
             self._find_again(table, topic)
             return self.staging.join(table, topic.id, positions, landed.ranges, landed.in_topic(name))
-        if landed.place is not None:
-            told = {"topic": name, "id": landed.id, "positions": positions, **landed.place._asdict()}
-            self.staging.write_place(table, told)
+        if landed.reached is not None:
+            noted = {"topic": name, "id": landed.id, "positions": positions, **landed.reached._asdict()}
+            self.staging.write_transactions(table, noted)
         return ()
 
     def _choose(self, dimension: Dimension, past: Past, waiting: Sequence[OffsetRange]) -> Taken:
@@ -262,18 +273,22 @@ class KafkaSource:
         limits = Limits(self.files.options.max_files, self.options.max_bytes if is_split else sys.maxsize)
         naming = Naming(partition_end=names.partition_end)
         known = replace(past, waiting={}, start=None)
-        taken = take(str(dimension.name), there, known, limits, naming, keeps=False)
-        objects = sorted(taken.objects, key=lambda item: not read_transactions([item.name]))
+        # A range of the topic of transactions has no order among messages.
+        beside = [item for item in there if read_transactions([item.name])]
+        messages = [item for item in there if not read_transactions([item.name])]
+        taken = take(str(dimension.name), messages, known, limits, naming, keeps=False)
+        objects = (*(item for item in beside if item.name in chosen), *taken.objects)
         gone = tuple(name for name in past.waiting if name not in chosen)
-        leftovers = taken.leftovers if self.options.landing == "removed" else ()
-        return replace(taken, objects=tuple(objects), leftovers=leftovers, overtaken=gone)
+        leftovers = (*taken.leftovers, *(item for item in beside if item.name not in chosen))
+        leftovers = leftovers if self.options.landing == "removed" else ()
+        return replace(taken, objects=objects if taken.objects else (), leftovers=leftovers, overtaken=gone)
 
     def topic_of(self, table: TableName) -> str:
         """Return the topic of a table, or several with a comma between."""
         return filled(self.of_tables.get(table, self.files.options).folder, table)
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        """Read the files, as the source of files does.
+        """Read the files, as the source of files does; where transactions are whole in all of them, not in a part.
 
         Where a table is not there yet, and no message tells its columns, further ones are read with them.
         """
@@ -285,6 +300,9 @@ class KafkaSource:
             batch.close()
             taken = replace(taken, objects=(*taken.objects, *more))
             batch = self.files.read(dimension, taken, epoch)
+        if self.options.transactions is not None and 0 < len(batch.facts.objects) < len(taken.objects):
+            batch.close()
+            raise _files_gone(dimension)
         return batch
 
     def _more(self, dimension: Dimension, taken: Taken) -> Sequence[SourceObject]:
@@ -299,7 +317,7 @@ class KafkaSource:
         refuse_lost(dimension.name, topic, positions)
         chosen = {one.name for one in self._land(dimension, past, topic, positions)}
         listed, _ = self.files.folder.list(table) or ((), ())
-        return [item for item in listed if item.name in chosen]
+        return [item for item in listed if item.name in chosen and item not in taken.objects]
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Tell the consumer group what is applied, and remove its files, unless they are kept."""

@@ -29,9 +29,11 @@ _STARTS: Final = "_starts.json"
 """Where a table begins that has no batch yet; the source of files passes over what begins with `_`."""
 
 _JOINED: Final = "_joined-"
-"""What begins the name of a file with the names of those that landed together, so that transactions are whole."""
+"""What begins the name of a file with the names of those that landed together, so that transactions are whole.
 
-_PLACE: Final = "_place.json"
+Behind it stands a digest of where the table was."""
+
+_TRANSACTIONS: Final = "_transactions.json"
 """How far a table without new messages is in its topic of transactions."""
 
 
@@ -173,11 +175,15 @@ class Staging:
         applied = [*read_names(names), *read_transactions(names)]
         ends = {(one.topic, one.id, one.partition): one.end for one in sorted(applied)}
         listed = self._names(table)
-        there = [*read_names(listed), *read_transactions(listed)]
-        passed = {one.name for one in there if one.start < ends.get((one.topic, one.id, one.partition), 0)}
-        told = {name: self._read(table, name) for name in listed if name.startswith(_JOINED)}
-        done = [name for name, one in told.items() if one is None or not passed.isdisjoint(one["names"])]
-        for name in (*passed, *done):
+
+        def is_passed(one: OffsetRange) -> bool:
+            return one.start < ends.get((one.topic, one.id, one.partition), 0)
+
+        passed = [one.name for one in (*read_names(listed), *read_transactions(listed)) if is_passed(one)]
+        noted = {name: self._read(table, name) or {"names": ()} for name in listed if name.startswith(_JOINED)}
+        joined = {name: read_names(one["names"]) for name, one in noted.items()}
+        done = [name for name, ranges in joined.items() if not ranges or any(map(is_passed, ranges))]
+        for name in (*done, *passed):
             with suppress(OSError):  # it is applied; the next run tries again
                 (folder / name).unlink(missing_ok=True)
         return [one.name for one in applied if not (folder / one.name).exists()]
@@ -204,25 +210,22 @@ class Staging:
                 self._name(part, table, of, millis)
             except OSError as error:
                 raise _not_written(table, error) from error
-        told = {"id": id_, "positions": _as_text(positions), "names": [one.name for one in found]}
-        digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
-        self._write(table, f"{_JOINED}{digest}.json", told)
+        self._write(table, _joined_name(id_, positions), {"names": [one.name for one in found]})
         return found
 
-    def joined(self, table: TableName, id_: str, positions: Mapping[int, int]) -> Sequence[Sequence[OffsetRange]]:
-        """Return which files landed together for a table at these positions, and are all there."""
-        there, at = set(self._names(table)), _as_text(positions)
-        told = [self._read(table, name) for name in there if name.startswith(_JOINED)]
-        fitting = [one["names"] for one in told if one is not None and (one["id"], one["positions"]) == (id_, at)]
-        return [[*read_names(names), *read_transactions(names)] for names in fitting if there.issuperset(names)]
+    def joined(self, table: TableName, id_: str, positions: Mapping[int, int]) -> Sequence[OffsetRange]:
+        """Return the files that landed together for a table at these positions, where they are all there."""
+        noted = self._read(table, _joined_name(id_, positions))
+        names = [] if noted is None else noted["names"]
+        return [*read_names(names), *read_transactions(names)] if {*self._names(table)}.issuperset(names) else ()
 
-    def write_place(self, table: TableName, place: Mapping[str, Any]) -> None:
+    def write_transactions(self, table: TableName, noted: Mapping[str, Any]) -> None:
         """Write down how far a table is in its topic of transactions."""
-        self._write(table, _PLACE, place)
+        self._write(table, _TRANSACTIONS, noted)
 
-    def place(self, table: TableName) -> Mapping[str, Any] | None:
+    def noted_transactions(self, table: TableName) -> Mapping[str, Any] | None:
         """Return what was written down of that."""
-        found: Mapping[str, Any] | None = self._read(table, _PLACE)
+        found: Mapping[str, Any] | None = self._read(table, _TRANSACTIONS)
         return found
 
     def starts(self, table: TableName, of: Mapping[str, Any]) -> Mapping[int, int] | None:
@@ -244,7 +247,8 @@ class Staging:
             return None
 
     def _write(self, table: TableName, name: str, told: Mapping[str, Any]) -> None:
-        file, part = self.folder(table) / name, self.folder(table) / f".{name}.part"
+        file = self.folder(table) / name
+        part = self.folder(table) / f".{name}-{os.getpid()}-{threading.get_ident()}.part"
         try:
             part.write_text(json.dumps(told), "utf-8")
             part.replace(file)
@@ -252,9 +256,9 @@ class Staging:
             raise _not_written(table, error) from error
 
 
-def _as_text(positions: Mapping[int, int]) -> Mapping[str, int]:
-    """Return positions as JSON has them."""
-    return {str(partition): offset for partition, offset in sorted(positions.items())}
+def _joined_name(id_: str, positions: Mapping[int, int]) -> str:
+    told = json.dumps([id_, sorted(positions.items())])
+    return f"{_JOINED}{hashlib.sha256(told.encode()).hexdigest()[:16]}.json"
 
 
 def _not_written(table: TableName, error: OSError) -> SourceError:

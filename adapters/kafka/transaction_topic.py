@@ -8,6 +8,7 @@ that starts again may send both messages again, and one of an older version coun
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -20,12 +21,15 @@ PATIENCE: Final = 600_000
 """Milliseconds after which a change that was not seen is taken for one that does not come: a transform drops it,
 compaction removed it, or a connector was made anew. A producer of Kafka gives up after two minutes by default."""
 
+_OF_SQL_SERVER: Final = re.compile(r"[0-9a-f]{8}:[0-9a-f]{8}:[0-9a-f]{4}")
+"""The id of a transaction of SQL Server, whose connector may send several side by side."""
+
 Decode = Callable[[str, int, Record], Record]
 """Makes JSON of a message of a topic and a partition."""
 
 
-class Place(NamedTuple):
-    """A place in the topic: all transactions that begin before the `offset` are applied to a table.
+class TransactionOffset(NamedTuple):
+    """How far a table is in the topic: all transactions that begin before the `offset` are applied to it.
 
     `time` is when the last of them ended, in milliseconds since 1970; None where none is known.
     """
@@ -84,40 +88,44 @@ def _counts(listed: Any) -> Mapping[str, int]:
     return found
 
 
-def transaction_of(record: Record, topic: str, table: TableName) -> str | None:
-    """Return the transaction of a message; None where it is no change of the table, or tells none.
+class Change(NamedTuple):
+    """What a message says of itself: whether it is a change of the table, and of which transaction, if it tells."""
 
-    A TRUNCATE of MariaDB or MySQL is a transaction by itself, of which no END is sent.
-    """
-    match payload_of(record.value):
-        case {"op": "t", "source": {"connector": "mariadb" | "mysql"}}:
-            return None
-        case {"transaction": {"id": str(id_)}, "source": dict(source)}:
-            schema, name = topic.rsplit(".", 2)[-2:] if topic.count(".") else ("", topic)
-            named = (source.get("schema") or source.get("db") or schema, source.get("table") or name)
-            is_own = [str(part).lower() for part in named] == [table.schema.lower(), table.table.lower()]
-            return transaction_name(id_) if is_own else None
-    return None
+    is_own: bool = False
+    transaction: str | None = None
 
+    @classmethod
+    def read(cls, record: Record, topic: str, table: TableName) -> Change:
+        """Return what a message of a topic says; rows of a snapshot, tombstones and heartbeats are no changes.
 
-def is_change(record: Record) -> bool:
-    """Whether a message is a change that a transaction made: no snapshot row, tombstone or heartbeat."""
-    match payload_of(record.value):
-        case {"op": "c" | "u" | "d" | "t"}:
-            return True
-    return False
+        A TRUNCATE of MariaDB or MySQL is a transaction by itself, of which no END is sent.
+        """
+        match payload_of(record.value):
+            case {"op": "c" | "u" | "d" | "t" as op, "source": dict(source), **rest}:
+                schema, name = topic.rsplit(".", 2)[-2:] if topic.count(".") else ("", topic)
+                named = (source.get("schema") or source.get("db") or schema, source.get("table") or name)
+                if [str(part).lower() for part in named] != [table.schema.lower(), table.table.lower()]:
+                    return cls()
+                if op == "t" and source.get("connector") in ("mariadb", "mysql"):
+                    return cls(is_own=True)
+                match rest.get("transaction"):
+                    case {"id": str(id_)}:
+                        return cls(is_own=True, transaction=transaction_name(id_))
+                return cls(is_own=True)
+        return cls()
 
 
 @dataclass(slots=True)
 class Transaction:
     """A transaction that began behind a place in the topic, or ended there without a beginning.
 
-    `begins` and `ends` are the offsets of its first BEGIN and its first END. `sent` is when that END was sent. It
-    has so many `changes` of the table. `before` is the time of the last END before it.
+    `begins` and `ends` are the offsets of its first BEGIN and its first END, `begun` and `sent` when these were
+    sent. It has so many `changes` of the table. `before` is the time of the last END before it.
     """
 
     begins: int | None
     before: int | None
+    begun: int | None = None
     ends: int | None = None
     sent: int | None = None
     changes: int = 0
@@ -131,7 +139,7 @@ class Transaction:
         """Whether no further change of the table comes, of which so many were `seen`.
 
         All transactions that end before the offset `behind` were looked for in each partition; `now` is in
-        milliseconds. One that ends without a beginning was sent before: what was applied of it does not come again.
+        milliseconds. Of one whose BEGIN was not read, a part may have been applied before: its number says nothing.
         """
         if self.ends is None:
             return False
@@ -143,57 +151,64 @@ class Transaction:
 
 @dataclass(slots=True)
 class TransactionLog:
-    """The transactions of a table from a place in the topic on: those that go on, and those that changed it."""
+    """The transactions of a table from a place in the topic on: those that go on, and those that changed it.
+
+    The last END that was read was sent at `last_end`.
+    """
 
     table: TableName
-    reached: Place
+    reached: TransactionOffset
     found: dict[str, Transaction] = field(default_factory=dict)
     is_whole: bool = False
     """Whether the topic was read to its end."""
     newest: str = ""
     """The transaction that began last."""
+    last_end: int = 0
 
     def read(self, boundaries: Iterable[Boundary], end: int, most: int) -> None:
         """Read on up to the offset `end`, or until so many changes of the table are known."""
         changes = 0
         for one in boundaries:
-            changes += self._add(one)
+            changes += self._begin(one) if one.tables is None else self._end(one, self._changes(one.tables))
             if changes >= most:
                 return
-        self.reached, self.is_whole = Place(max(end, self.reached.offset), self.reached.time), True
+        self.reached = TransactionOffset(max(end, self.reached.offset), self.reached.time)
+        self.is_whole = True
 
-    def _add(self, one: Boundary) -> int:
-        """Add what a message says, and return how many changes of the table it tells of."""
+    def _begin(self, one: Boundary) -> int:
+        """Add a BEGIN. What began before without an END is over: of a DDL MariaDB tells none. Not of SQL Server."""
+        before, name = self.found.get(self.newest), self.newest
+        is_over = before is not None and before.ends is None and name != one.transaction
+        if is_over and _OF_SQL_SERVER.fullmatch(name) is None:
+            del self.found[name]
+        self.newest = one.transaction
+        self.found.setdefault(one.transaction, Transaction(one.offset, self.reached.time, one.sent))
+        self.reached = TransactionOffset(one.offset + 1, self.reached.time)
+        return 0
+
+    def _end(self, one: Boundary, changes: int) -> int:
+        """Add an END of a transaction with so many changes of the table, and return how many."""
         name, time = one.transaction, self.reached.time
-        changes = 0 if one.tables is None else self._changes(one.tables)
-        if one.tables is None:
-            self._end_without_a_word(name)
-            self.found.setdefault(name, Transaction(one.offset, time))
-        elif changes:
+        if changes:
             known = self.found.setdefault(name, Transaction(None, time))
             if known.ends is None:
                 known.ends, known.sent = one.offset, one.sent
-            known.changes = changes
+            known.changes = max(changes, known.changes)
         elif (open_ := self.found.get(name)) is not None and open_.ends is None:
             del self.found[name]
-        if one.tables is not None and one.time is not None:
-            time = max(one.time, time or 0)
-        self.reached = Place(one.offset + 1, time)
+        self.last_end = max(self.last_end, one.sent or 0)
+        self.reached = TransactionOffset(one.offset + 1, time if one.time is None else max(one.time, time or 0))
         return changes
-
-    def _end_without_a_word(self, name: str) -> None:
-        """Forget the transaction that began before another one, and has no END: of a DDL MariaDB tells none."""
-        before = self.found.get(self.newest)
-        if before is not None and before.ends is None and self.newest != name:
-            del self.found[self.newest]
-        self.newest = name
 
     def _changes(self, tables: Mapping[str, int]) -> int:
         own = str(self.table).lower()
         return sum(n for name, n in tables.items() if f".{name}".lower().endswith(f".{own}"))
 
-    def place(self, is_whole: Callable[[str], bool]) -> Place:
-        """Return up to where all is applied, once what is whole is."""
-        left = [one for name, one in self.found.items() if not is_whole(name)]
+    def offset(self, is_applied: Callable[[str], bool]) -> TransactionOffset:
+        """Return up to where all is applied, once what `is_applied` is; what is open for long holds up nothing."""
+        left = [one for name, one in self.found.items() if not is_applied(name) and not self._is_dead(one)]
         first = min(left, key=lambda one: one.first, default=None)
-        return self.reached if first is None else Place(first.first, first.before)
+        return self.reached if first is None else TransactionOffset(first.first, first.before)
+
+    def _is_dead(self, one: Transaction) -> bool:
+        return one.ends is None and one.begun is not None and one.begun + PATIENCE < self.last_end

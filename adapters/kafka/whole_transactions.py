@@ -21,17 +21,16 @@ from lakeward.adapters.kafka.broker import Broker, Topic
 from lakeward.adapters.kafka.lines import to_line
 from lakeward.adapters.kafka.parts import Cut, Part, cut
 from lakeward.adapters.kafka.ranges import OffsetRange
-from lakeward.adapters.kafka.several_topics import Place as Partition
+from lakeward.adapters.kafka.several_topics import Place
 from lakeward.adapters.kafka.staging import Staging
-from lakeward.adapters.kafka.transaction_places import TransactionPlaces
+from lakeward.adapters.kafka.transaction_offsets import TransactionOffsets
 from lakeward.adapters.kafka.transaction_topic import (
     PATIENCE,
     Boundary,
+    Change,
     Decode,
-    Place,
     TransactionLog,
-    is_change,
-    transaction_of,
+    TransactionOffset,
 )
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
@@ -40,6 +39,9 @@ log = structlog.get_logger()
 
 _MORE: Final = 4
 """How many times as much is read where a transaction is larger than a batch may be."""
+
+_TELL_EVERY: Final = 10.0
+"""Seconds between two words of how far it is."""
 
 
 class Bounds(NamedTuple):
@@ -55,33 +57,34 @@ class Bounds(NamedTuple):
 
 
 class Landed(NamedTuple):
-    """The ranges of the files that were written, and the place that the table has once they are applied.
+    """The ranges of the files that were written, and how far the table is once they are applied.
 
-    The place is in the topic of transactions with the `id`, in which it lay at the offset `start` before. All three
-    are None where there is no such topic.
+    That is in the topic of transactions with the `id`, in which the table was at the offset `start`. All three are
+    None where there is no such topic.
     """
 
     ranges: Sequence[OffsetRange]
     id: str | None = None
     start: int | None = None
-    place: Place | None = None
+    reached: TransactionOffset | None = None
 
     def in_topic(self, name: str) -> tuple[OffsetRange, int] | None:
         """Return the range of the topic of transactions that is whole, and when the last of it ended.
 
         The time is in milliseconds since 1970. None where nothing more became whole.
         """
-        if self.id is None or self.start is None or self.place is None or self.place.offset <= self.start:
+        if self.id is None or self.start is None or self.reached is None or self.reached.offset <= self.start:
             return None
-        found = OffsetRange.of_transactions(name, self.id, self.start, self.place.offset)
-        return found, self.place.time or 0
+        found = OffsetRange.of_transactions(name, self.id, self.start, self.reached.offset)
+        return found, self.reached.time or 0
 
 
 @dataclass(slots=True)
 class WholeTransactions:
     """Lands messages of a table up to the end of a transaction.
 
-    The transactions are in the topic `name`; `decode` makes JSON of messages. `now` is in microseconds since 1970.
+    The transactions are in the topic `name`, of which nothing is read from the offset `end` on (None: all is);
+    `decode` makes JSON of messages. `now` is in microseconds since 1970.
     """
 
     broker: Broker
@@ -91,9 +94,14 @@ class WholeTransactions:
     decode: Decode
     bounds: Bounds
     now: Callable[[], int]
+    end: int | None = None
     clock: Callable[[], float] = time.monotonic
     given_up: set[str] = field(default_factory=set)
     """Transactions whose END does not come any more."""
+    oldest: int = 0
+    """When the first message was sent that is still in the topic of transactions; 0 where none is gone."""
+    older: int = 0
+    """How many changes were read that are older than that."""
 
     def find(self) -> Topic | None:
         """Return the topic of transactions; raises ConfigError where it has several partitions."""
@@ -103,34 +111,22 @@ class WholeTransactions:
                 f"{self.table}: the topic of transactions must have one partition, which puts them in order",
                 found=f"{self.name} has {len(found.partitions)}",
                 todo="Let the connector send them into a topic with one partition (`topic.transaction`), or take "
-                "`transactions` out of [source].",
+                "`transactions` out of the settings.",
             )
         return found
 
-    def begin(self, topic: Topic, wanted: Sequence[OffsetRange]) -> Place:
-        """Return the place of a table whose commits say none: where its first message was sent."""
-        firsts = []
-        for one in wanted:
-            with closing(self.broker.read(one.topic, one.partition, one.start, one.end)) as records:
-                firsts += [found.timestamp for found in islice(records, 1)]
-        (offsets,) = topic.partitions.values()
-        times = [time for time in firsts if time is not None]
-        if not times:
-            return Place(offsets.low)
-        found = self.broker.offsets_at(self.name, topic.partitions, min(times))
-        return Place(max(offsets.low, found.get(0, offsets.high)))
-
-    def land(self, places: TransactionPlaces, wanted: Callable[[], Sequence[OffsetRange]]) -> Landed:
+    def land(self, offsets: TransactionOffsets, wanted: Callable[[], Sequence[OffsetRange]]) -> Landed:
         """Read what comes next into files.
 
-        `places` says how far the table is in the topic of transactions, and `wanted` which offsets wait now. Raises
-        ConfigError for changes where no topic says to which transaction they belong.
+        `offsets` says how far the table is in the topic of transactions, and `wanted` which offsets wait now.
+        Raises ConfigError for changes where no topic says to which transaction they belong.
         """
         topic = self.find()
         ranges = wanted()
-        start = Place(0)
+        start = TransactionOffset(0)
         if topic is not None:
-            start = places.find(self.name, topic.id) or self.begin(topic, ranges)
+            self.oldest = self._oldest(topic)
+            start = offsets.find(self.name, topic.id) or self._begin(topic, ranges)
         transactions, bounds = TransactionLog(self.table, start), self.bounds
         while True:
             if topic is not None and not transactions.is_whole:
@@ -140,27 +136,59 @@ class WholeTransactions:
             found = self._cut(parts, transactions)
             if any(found.kept) or topic is None:
                 break
-            if not transactions.is_whole or any(part.is_full for part in parts):
+            if self._needs_more(parts, found, transactions):
                 bounds = bounds.times(_MORE)
-            elif not self._give_up(parts):
+            elif not self._give_up(parts, transactions):
                 break
         landed = list(self._name(parts, found.kept))
+        if self.older and landed:
+            log.warning(
+                "changes are older than the topic of transactions, and are taken for whole one by one",
+                table=str(self.table),
+                changes=self.older,
+            )
         if topic is None:
             return Landed(landed)
 
         def is_applied(name: str) -> bool:
-            return self._is_whole(transactions, name, found.changes.get(name, 0), found.behind)
+            return name not in found.left and self._is_whole(
+                transactions, name, found.changes.get(name, 0), found.behind
+            )
 
-        return Landed(landed, topic.id, start.offset, transactions.place(is_applied))
+        return Landed(landed, topic.id, start.offset, transactions.offset(is_applied))
+
+    def _oldest(self, topic: Topic) -> int:
+        """Return when the first message was sent that is still there; 0 where it is the first of all."""
+        (offsets,) = topic.partitions.values()
+        if not 0 < offsets.low < offsets.high:
+            return 0
+        with closing(self.broker.read(self.name, 0, offsets.low, offsets.high)) as records:
+            return next((one.timestamp or 0 for one in islice(records, 1)), 0)
+
+    def _begin(self, topic: Topic, wanted: Sequence[OffsetRange]) -> TransactionOffset:
+        """Return the offset of a table whose commits say none: a while before its first message was sent."""
+        firsts = []
+        for one in wanted:
+            with closing(self.broker.read(one.topic, one.partition, one.start, one.end)) as records:
+                firsts += [found.timestamp for found in islice(records, 1)]
+        (offsets,) = topic.partitions.values()
+        times = [time for time in firsts if time is not None]
+        if not times:
+            return TransactionOffset(offsets.low)
+        found = self.broker.offsets_at(self.name, topic.partitions, min(times) - PATIENCE)
+        return TransactionOffset(max(offsets.low, found.get(0, offsets.high)))
 
     def _read_on(self, transactions: TransactionLog, topic: Topic, most: int) -> None:
         """Read the topic of transactions on, up to its end, or until so many changes are known."""
         (offsets,) = topic.partitions.values()
+        end = offsets.high if self.end is None else min(self.end, offsets.high)
         start = max(offsets.low, transactions.reached.offset)
-        with closing(self.broker.read(self.name, 0, start, offsets.high)) as records:
+        if start >= end:
+            transactions.read((), end, most)
+            return
+        with closing(self.broker.read(self.name, 0, start, end)) as records:
             decoded = (self.decode(self.name, 0, one) for one in records)
-            boundaries = (found for found in map(Boundary.read, decoded) if found is not None)
-            transactions.read(boundaries if start < offsets.high else (), offsets.high, most)
+            transactions.read((one for one in map(Boundary.read, decoded) if one is not None), end, most)
 
     def _read(
         self, ranges: Sequence[OffsetRange], transactions: TransactionLog, bounds: Bounds, *, has_topic: bool
@@ -169,30 +197,42 @@ class WholeTransactions:
 
         Partitions share the bounds; what one does not need is left to those behind it.
         """
+        self.older = 0
         until = self.clock() + bounds.seconds
         messages, size = bounds.messages, bounds.bytes
         parts = []
         for number, one in enumerate(ranges):
             share = len(ranges) - number
-            most, most_bytes = max(1, messages // share), max(1, size // share)
+            own = Bounds(max(1, messages // share), max(1, size // share), until)
             part = Part(one, self.staging.unnamed(self.table, one), one.end)
             parts.append(part)
-            reading = closing(self.broker.read(one.topic, one.partition, one.start, one.end))
-            with reading as records, self.staging.writing(self.table, part.file) as file:
-                place = Partition.of(one.topic, one.partition)
-                for record in map(partial(self.decode, *place), records):
-                    if not has_topic and is_change(record):
-                        raise _no_topic(self.table, self.name)
-                    transaction = transaction_of(record, one.topic, self.table)
-                    if transaction is not None and not self._ends(transaction, transactions):
-                        part.stop(transaction, record)
-                        break
-                    part.add(transaction, record, file.write(to_line(*place, record)))
-                    if part.messages >= most or part.bytes >= most_bytes or self.clock() >= until:
-                        part.fill(record)
-                        break
+            self._read_part(part, own, transactions, has_topic=has_topic)
             messages, size = messages - part.messages, size - part.bytes
         return parts
+
+    def _read_part(self, part: Part, most: Bounds, transactions: TransactionLog, *, has_topic: bool) -> None:
+        one, tell = part.of, self.clock() + _TELL_EVERY
+        place = Place.of(one.topic, one.partition)
+        reading = closing(self.broker.read(one.topic, one.partition, one.start, one.end))
+        with reading as records, self.staging.writing(self.table, part.file) as file:
+            for record in map(partial(self.decode, *place), records):
+                change = Change.read(record, place.topic, self.table)
+                if change.is_own and not has_topic:
+                    raise _no_topic(self.table, self.name)
+                name = change.transaction
+                if name is not None and record.timestamp is not None and record.timestamp < self.oldest:
+                    name, self.older = None, self.older + 1
+                if name is not None and not self._ends(name, transactions):
+                    part.stop(name, record)
+                    return
+                part.add(name, record, file.write(to_line(*place, record)))
+                now = self.clock()
+                if part.messages >= most.messages or part.bytes >= most.bytes or now >= most.seconds:
+                    part.fill(record)
+                    return
+                if now >= tell:
+                    tell = now + _TELL_EVERY
+                    log.info("reads messages", **place._asdict(), messages=part.messages, of=one.end - one.start)
 
     def _ends(self, name: str, transactions: TransactionLog) -> bool:
         known = transactions.found.get(name)
@@ -210,25 +250,34 @@ class WholeTransactions:
             return True
         return transactions.found[name].is_whole(seen, behind, self.now() // 1000)
 
-    def _give_up(self, parts: Sequence[Part]) -> bool:
-        """Give transactions up that hold their partition though others have ended long behind them; say which.
+    def _needs_more(self, parts: Sequence[Part], found: Cut, transactions: TransactionLog) -> bool:
+        """Whether more must be read to know of a transaction that nothing lands: it is larger than a batch."""
+        if not transactions.is_whole and any(part.stopped for part in parts):
+            return True
+        first = min((transactions.found[name].ends or 0 for name in found.left), default=None)
+        return any(part.is_full for part in parts) and (first is None or first >= found.behind)
+
+    def _give_up(self, parts: Sequence[Part], transactions: TransactionLog) -> bool:
+        """Give up transactions that hold a partition up though others have ended long after; say which.
 
         Return whether there are any.
         """
-        found = False
-        for part in parts:
-            if part.stopped is None or part.stopped_at is None or part.runs:
-                continue
-            if self.broker.offsets_at(self.name, [0], part.stopped_at + PATIENCE):
-                log.warning(
-                    "a transaction has no end, and is applied as far as it was sent",
-                    table=str(self.table),
-                    transaction=part.stopped,
-                    before=part.of.words,
-                )
-                self.given_up.add(part.stopped)
-                found = True
-        return found
+        stopped = {
+            part.stopped: part
+            for part in parts
+            if part.stopped is not None
+            and part.stopped_at is not None
+            and part.stopped_at + PATIENCE < transactions.last_end
+        }
+        for name, part in stopped.items():
+            log.warning(
+                "a transaction has no end, and is applied as far as it was sent",
+                table=str(self.table),
+                transaction=name,
+                before=part.of.words,
+            )
+        self.given_up |= stopped.keys()
+        return bool(stopped)
 
     def _name(self, parts: Sequence[Part], kept: Sequence[int]) -> Iterator[OffsetRange]:
         """Give files their names, without what does not land; a range without messages makes none."""
@@ -248,7 +297,7 @@ class WholeTransactions:
 def _no_topic(table: TableName, name: str) -> ConfigError:
     return ConfigError(
         f"{table}: nothing says where the transactions of its changes end",
-        found=f"there is no topic {name}, which `transactions` under [source] names",
+        found=f"there is no topic {name}, which `transactions` names",
         todo="Set `provide.transaction.metadata=true` in the connector, and name the topic that it writes then: "
         "the prefix of its topics and `.transaction`. Without `transactions` a commit may end within one.",
     )

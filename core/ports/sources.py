@@ -108,8 +108,8 @@ class Backlog(Protocol):
         """
         ...
 
-    def consistent_as_of(self, applied: Mapping[TableName, Collection[SourceObject]]) -> int | None:
-        """Return up to when all transactions of the source are applied to all of these tables, by their objects.
+    def consistent_as_of(self, applied: Sequence[tuple[TableName, Collection[SourceObject]]]) -> int | None:
+        """Return up to when all transactions of the source are in all of these tables of it, by their objects.
 
         It is the time of such a transaction, in microseconds since 1970; None where that cannot be told. Raises
         StoreUnreachable where the source does not answer.

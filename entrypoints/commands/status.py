@@ -39,8 +39,8 @@ HELP = """Show how far each table is: position, lag, rows, held keys, last commi
 
 Read from the tables themselves, without Spark; the alarms and errors are those of the last
 run. The lag is how old the newest change was when it was committed. Of a broker, `waiting` is how many
-messages lie behind what was applied; where `transactions` names their topic, the last line says up to
-when all of them are in all tables. With --schema: how the columns changed, when, and with which file.
+messages lie behind what was applied. Where `transactions` names their topic, a line below says up to
+when all of these are in all tables. With --schema: how the columns changed, when, and with which file.
 
 Example: [bold]lakeward status --json[/]
 """
@@ -93,7 +93,7 @@ def status(
         there = look(container, wanted.tables)
         backlog = _Backlog(container.backlog(), container.ledger())
         found, failed = _read(container, configured, wanted.tables, backlog)
-        as_of = backlog.consistent_as_of(configured, [one.name for one in found])
+        as_of = None if failed else backlog.consistent_as_of(configured, [one.name for one in found])
         joined = joined_view.stands(container, configured, wanted.joined)
     failed += [(one.name, one.error) for one in joined if one.error is not None]
     there = replace(there, warnings=(*there.warnings, *backlog.warnings))
@@ -110,10 +110,10 @@ def status(
         documents.emit("status", {"tables": listed, **also, "exit_code": code})
         return code
     _show(found, configured.settings.target["kind"], has_backlog=any(one.waiting is not None for one in found))
-    if joined:
-        view.console().print(joined_view.status(joined))
     if as_of is not None:
         view.console().print(f"Transactions up to {view.local_time(as_of)} are in all of these tables.")
+    if joined:
+        view.console().print(joined_view.status(joined))
     for one in found:
         view.print_awaited(one.name, one.awaited)
     view.print_warnings(there.warnings)
@@ -204,7 +204,7 @@ class _Backlog:
         if self.port is None or self.warnings:
             return None
         try:
-            return self.port.consistent_as_of({configured.read[name]: self._applied(str(name)) for name in names})
+            return self.port.consistent_as_of([(configured.read[one], self._applied(str(one))) for one in names])
         except LakewardError as error:
             self.warnings.append(f"Up to when tables are consistent cannot be told: {error.what}.")
             return None

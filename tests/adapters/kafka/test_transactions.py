@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -15,12 +16,10 @@ from structlog.testing import capture_logs
 
 from lakeward.adapters import kafka
 from lakeward.adapters.kafka import parts as parts_module
-from lakeward.adapters.kafka import transaction_topic, whole_transactions
-from lakeward.adapters.kafka.broker import Record, Topic
+from lakeward.adapters.kafka import staging, transaction_topic, whole_transactions
+from lakeward.adapters.kafka.broker import Record
 from lakeward.adapters.kafka.parts import Cut, Part
-from lakeward.adapters.kafka.ranges import OffsetRange, read_names, read_transactions
-from lakeward.adapters.kafka.source import KafkaSource
-from lakeward.adapters.kafka.staging import Staging
+from lakeward.adapters.kafka.ranges import read_names, read_transactions
 from lakeward.adapters.kafka.transaction_topic import Boundary, Transaction
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
@@ -56,18 +55,20 @@ class Connector:
         self._mark("BEGIN", str(self.made))
         return str(self.made)
 
-    def change(self, transaction: str | None, partition: int = 0, table: str = "orders", key: int = 0) -> int:
-        """Send a row, with a new key unless it is sent again."""
-        if not key:
-            self.own.sent += 1
-            key = self.own.sent
+    def change(
+        self, transaction: str | None, partition: int = 0, table: str = "orders", schema: Any = None
+    ) -> int:
+        """Send a row with a new key, and return that."""
+        self.own.sent += 1
+        key = self.own.sent
         self.place += 1
         place = self.place
         named = {"schema": "shop", "table": table}
         source = {**named, "ts_us": place, "lsn": place, "sequence": f'["{place}", "{place}"]'}
         block = None if transaction is None else {"id": f"{transaction}:{place}", "total_order": 1}
         op = "r" if transaction is None else "c"
-        value = {"op": op, "after": {"id": key, "a": "x"}, "source": source, "transaction": block}
+        value: Any = {"op": op, "after": {"id": key, "a": "x"}, "source": source, "transaction": block}
+        value = value if schema is None else {"schema": schema, "payload": value}
         self.own.broker.send(TOPIC, json.dumps(value).encode(), partition=partition, timestamp=self.clock)
         if transaction is not None and table == "orders":
             self.sent[key] = transaction
@@ -255,7 +256,7 @@ def test_a_table_begins_where_its_first_message_was_sent(tmp_path: Path) -> None
     made = feed(tmp_path, start="earliest")
     for _ in range(3):
         made.whole(0)
-    made.clock += MINUTE
+    made.clock += 11 * MINUTE
     made.whole(0)
     made.own.broker.delete_before(TOPIC, 3)
     assert made.own.apply() == [4]
@@ -296,16 +297,149 @@ def test_messages_that_tell_no_transaction_are_refused(tmp_path: Path) -> None:
         feed(tmp_path, **of_table).own.open()
 
 
+def test_a_column_that_is_added_in_the_middle_of_a_transaction_is_in_all_of_it(tmp_path: Path) -> None:
+    """Its messages are in two files with two schemas, of which a batch takes both or none."""
+    made = feed(tmp_path, 2, types="schema")
+    transaction, columns = made.begin(), ["id", "a"]
+    for partition, added in ((0, ()), (1, ("b",))):
+        fields = [{"field": name, "type": "string", "optional": True} for name in [*columns, *added]]
+        fields[0] = {"field": "id", "type": "int64", "optional": False}
+        schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+        made.change(transaction, partition, schema=schema)
+    made.end(transaction, 2)
+    assert made.own.step()
+    assert sorted(made.own.ids) == [1, 2]
+
+
+def test_a_run_that_ends_with_its_first_look_ends_between_transactions(tmp_path: Path) -> None:
+    """What is sent while it runs is left, be it the rest of a transaction or its END."""
+    made = feed(tmp_path, max_messages=2)
+    made.whole(0)
+    second = made.begin()
+    made.change(second)
+    source = replace(made.own.open(), runs_once=True)
+    made.own.change = lambda _: replace(source, files=replace(source.files, now=lambda: made.clock * 1000))
+    made.own.take()
+    made.change(second)
+    made.end(second, 2)
+    made.whole(0)
+    made.clock += 60 * MINUTE
+    one = made.own.open()
+    made.own.change = lambda _: one  # one process
+    assert made.own.apply() == [1]
+    made.own.change = lambda opened: opened
+    assert as_of(made) == 3
+    assert made.own.apply() == [1, 2, 3, 4]
+
+
+def test_a_transform_that_drops_changes_makes_a_table_ten_minutes_late(tmp_path: Path) -> None:
+    made = feed(tmp_path, max_messages=3)
+    late = []
+    for number in range(40):
+        transaction = made.begin()
+        made.change(transaction)
+        made.end(transaction, 2)
+        made.clock += MINUTE
+        made.own.apply()
+        late.append(number + 1 - len(made.own.ids))
+    assert max(late) <= 11
+    assert late[-1] == max(late)
+
+
+def test_what_is_given_up_may_lie_behind_what_is_not_whole(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    short = made.begin()
+    made.change(short)
+    made.end(short, 2)
+    made.change(made.begin())
+    made.own.apply()
+    for _ in range(2):
+        made.clock += 60 * MINUTE
+        made.whole(0)
+        made.own.apply()
+    assert made.own.ids == [1, 2, 3, 4]
+
+
+def test_a_topic_of_transactions_may_be_made_anew(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    made.whole(0)
+    made.own.apply()
+    made.own.broker.create(TRANSACTIONS)
+    made.clock += 60 * MINUTE
+    made.whole(0)
+    assert made.own.apply() == [1, 2]
+    assert as_of(made) == 6
+
+
+def test_what_landed_is_applied_though_the_broker_has_deleted_it(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    made.whole(0)
+    made.own.apply()
+    made.whole(0)
+    made.own.step(crashes=True)
+    made.own.broker.delete_before(TOPIC, 2)
+    assert made.own.apply() == [1, 2]
+
+
+def test_changes_that_are_older_than_the_topic_of_transactions_are_whole(tmp_path: Path) -> None:
+    """Its retention may be shorter than that of the table's topic."""
+    made = feed(tmp_path)
+    for _ in range(20):
+        made.whole(0)
+    made.clock += 60 * MINUTE
+    made.whole(0)
+    made.own.broker.delete_before(TRANSACTIONS, 40)
+    with capture_logs() as logs:
+        assert len(made.own.apply()) == 21
+    assert [entry["changes"] for entry in logs if entry["log_level"] == "warning"] == [20]
+    assert len([one for one in made.own.objects if not read_transactions([one.name])]) == 1
+
+
+def test_what_comes_between_two_looks_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The END that is read tells of changes that were sent after the partitions were looked at first."""
+    made = feed(tmp_path, 2)
+    first = made.begin()
+    made.change(first, 0)
+    made.change(first, 1)
+    made.end(first, 2)
+    made.own.apply()
+    made.change(first, 0)  # all of it is sent again, without its BEGIN
+    find, looked = made.own.broker.find, []
+
+    def look(topic: str) -> Any:
+        found = find(topic)
+        looked.append(topic)
+        if looked == [TOPIC]:
+            made.change(first, 1)
+            made.end(first, 2)
+        return found
+
+    monkeypatch.setattr(made.own.broker, "find", look)
+    assert made.own.step()
+    assert sorted(made.own.ids) == [1, 2, 3, 4]
+
+
+def test_two_tables_write_down_where_they_are_side_by_side(tmp_path: Path) -> None:
+    place = staging.Staging(tmp_path)
+    place.folder(ORDERS)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: place.write_transactions(ORDERS, {"n": number}), range(400)))
+    assert place.noted_transactions(ORDERS) is not None
+
+
 # Up to when all transactions are in all tables.
 
 
-def as_of(made: Connector, tables: Mapping[TableName, Collection[SourceObject]] | None = None) -> int | None:
+Tables = Sequence[tuple[TableName, Collection[SourceObject]]]
+
+
+def as_of(made: Connector, tables: Tables | None = None) -> int | None:
     own = made.own
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(kafka, "connect", lambda *_: own.broker)
         options = {"servers": "h:9092", "topics": "shop.{schema}.{table}", "formats": {}, **own.options}
         backlog = kafka.build_backlog(options, Runtime(own.spark, own.folder, state=own.folder / "state"))
-    found = backlog.consistent_as_of({ORDERS: own.objects} if tables is None else tables)
+    found = backlog.consistent_as_of([(ORDERS, own.objects)] if tables is None else tables)
     return None if found is None else found // 1000
 
 
@@ -335,10 +469,21 @@ def test_a_table_that_nothing_changes_goes_on_with_the_others(tmp_path: Path) ->
     made.own.take()
     assert as_of(made) == 9
     quiet = TableName("shop", "quiet")
-    assert as_of(made, {ORDERS: made.own.objects, quiet: []}) == 9, "it has no topic"
+    assert as_of(made, [(ORDERS, made.own.objects), (quiet, [])]) == 9, "it has no topic"
     made.own.broker.create("shop.shop.quiet")
     made.own.broker.send("shop.shop.quiet", b"{}")
-    assert as_of(made, {ORDERS: made.own.objects, quiet: []}) is None, "it has no batch"
+    assert as_of(made, [(ORDERS, made.own.objects), (quiet, [])]) is None, "it has no batch"
+
+
+def test_two_tables_of_one_source_table_are_at_their_own_places(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    made.whole(0)
+    made.own.apply()
+    behind = list(made.own.objects)
+    made.whole(0)
+    made.own.apply()
+    assert as_of(made, [(ORDERS, behind), (ORDERS, made.own.objects)]) == 3
+    assert as_of(made, [(ORDERS, made.own.objects), (ORDERS, behind)]) == 3
 
 
 def test_a_table_that_was_taken_back_is_consistent_up_to_where_it_is(tmp_path: Path) -> None:
@@ -432,23 +577,14 @@ def _believes_an_end(one: Transaction, seen: int, behind: float, now: int) -> bo
 
 def _cuts_its_own_partition(parts: Sequence[Part], *rules: Any) -> Cut:
     each = [parts_module.cut([part], *rules) for part in parts]
-    return Cut([one.kept[0] for one in each], each[0].changes if each else {}, 0)
-
-
-def _all_joined(staging: Staging, table: TableName, topic: Topic) -> Iterator[Sequence[OffsetRange]]:
-    for file in sorted((staging.root / str(table.schema) / table.table).glob("_joined-*")):
-        at = {int(partition): offset for partition, offset in json.loads(file.read_text())["positions"].items()}
-        yield from staging.joined(table, topic.id, at)
+    left = {name for one in each for name in one.left}
+    return Cut([one.kept[0] for one in each], left, each[0].changes if each else {}, 0)
 
 
 BROKEN: Final = {
     "believes an END, whatever is seen": (transaction_topic.Transaction, "is_whole", _believes_an_end),
     "cuts one partition alone": (whole_transactions, "cut", _cuts_its_own_partition),
-    "takes what landed for a table at another place": (
-        KafkaSource,
-        "_joined",
-        lambda self, table, topic, _: next(iter(_all_joined(self.staging, table, topic)), ()),
-    ),
+    "takes what landed for a table at another place": (staging, "_joined_name", lambda *_: "_joined-.json"),
     "waits for no END": (whole_transactions.WholeTransactions, "_ends", lambda *_: True),
 }
 
