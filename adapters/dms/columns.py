@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.landed.footers import Footer, Form
-from lakeward.adapters.landed.layout import OP, Layout, has_both
+from lakeward.adapters.landed.layout import BEFORE, OP, Layout, has_both, refuse_without_images
 from lakeward.adapters.landed.places import FileName
 from lakeward.adapters.spark import names
 from lakeward.core.dimension import Dimension
@@ -82,7 +82,19 @@ def with_schema(dimension: Dimension, files: Sequence[File], options: DmsOptions
             )
     dimension = replace(dimension, schema=Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
     _check_columns(dimension, files[0])
+    _check_indicator(dimension, files[0], options.operation_indicator)
     return dimension
+
+
+def _check_indicator(dimension: Dimension, file: File, indicator: str | None) -> None:
+    """Refuse a column that tells operations where the table has none of that name: deletes would be updates."""
+    if indicator is not None and dimension.schema.find(indicator) is None:
+        raise SchemaConflict(
+            f"{dimension.name}: `operation_indicator` names {indicator}, and the table has no such column",
+            found=f"the columns of {file.object.name} are {', '.join(dimension.schema.names)}",
+            todo="Nothing was applied. Correct `operation_indicator` under [source], or declare the column. Tables "
+            "without it are for a pipeline of their own.",
+        )
 
 
 def _check_columns(dimension: Dimension, file: File) -> None:
@@ -117,6 +129,10 @@ def _own_columns(dimension: Dimension, file: File, options: DmsOptions) -> Schem
             "Nothing was applied.",
         )
     prefix = options.before_image_prefix
+    if prefix is not None and not file.name.is_load:
+        now = dimension.policies.renames
+        told = {BEFORE + now.get(c.name, c.name) for c in found if found.find(prefix + c.name) is not None}
+        refuse_without_images(file.object.name, dimension, prefix, found.names, told)
     before = [] if prefix is None else [prefix + c.name for c in found]
     own = Schema(tuple(c for c in found if c.name not in added and c.name not in before))
     return _called_now(dimension, file, own)

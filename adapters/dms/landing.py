@@ -38,7 +38,7 @@ class DmsLanding:
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what to know of a table whatever its next batch is."""
-        found = [] if self._is_there(table) else [self._no_folder(table)]
+        found = self._words_of_missing(table) if self._is_there(table) else [self._no_folder(table)]
         if self.options.operations != "all":
             found.append(
                 f'Deletes are lost: the endpoint leaves them out (`operations = "{self.options.operations}"`), and '
@@ -60,6 +60,15 @@ class DmsLanding:
 
     def _own_parts(self, table: TableName) -> Sequence[Part]:
         return [part for part in self.folder.places.of(table).parts(table) if not part.is_shared]
+
+    def _words_of_missing(self, table: TableName) -> list[str]:
+        """Return which of several folders of a table are not there."""
+        found = []
+        for part in self.folder.missing(table):
+            own = "of its changes" if part.has_changes else "of its full load"
+            which = "of the files of transactions" if part.is_shared else own
+            found.append(f"The folder {which} is not there ({part.folder or '.'}), and nothing is read from it.")
+        return found
 
     def _no_folder(self, table: TableName) -> str:
         folders = " or ".join(dict.fromkeys(part.folder or "." for part in self._own_parts(table)))

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import BinaryIO, Final, cast
 
-from lakeward.adapters.landed.places import Places, filled, table_of
+from lakeward.adapters.landed.places import Part, Places, filled, table_of
 from lakeward.adapters.landed.store import LocalStore, content_hash
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
@@ -244,6 +244,12 @@ class Folder:
         """Return the folders of a table that are there, below the landing folder, as they are really called."""
         parts = self.places.of(table).parts(table)
         return [folder for part in parts if (folder := self._really(table, part.folder)) is not None]
+
+    def missing(self, table: TableName) -> Sequence[Part]:
+        """Return the folders of a table that are not there; in a bucket an archive leaves none behind."""
+        if self.archive is not None and not isinstance(self.root, Path):
+            return ()
+        return [part for part in self.places.of(table).parts(table) if self._really(table, part.folder) is None]
 
     def _archived(self, table: TableName, name: str) -> str | None:
         if self.archive is None:

@@ -278,7 +278,27 @@ def _from_header(name: str, row: Cells, expected: Expected, *, is_load: bool) ->
         missing.append(OP)
     if strange or missing:
         raise _conflict(name, expected, strange, missing)
+    if e.before_prefix is not None and not is_load:
+        refuse_without_images(name, e.dimension, e.before_prefix, named, {e.before(field) for field in named})
     return tuple(column for column in columns if column is not None)
+
+
+def refuse_without_images(
+    name: str, dimension: Dimension, prefix: str, columns: Sequence[str], told: Collection[str | None]
+) -> None:
+    """Raise SchemaConflict for a file of changes whose `columns` do not say what the key was before.
+
+    `told` are those that do, as `BEFORE` and the name of the column.
+    """
+    lacking = [column for column in dimension.key if BEFORE + column not in told]
+    if lacking:
+        raise SchemaConflict(
+            f"{dimension.name}: {name} does not say what {lacking[0]} was before a change",
+            found=f"`before_image_prefix` is {prefix!r}, and its columns are {', '.join(columns)}",
+            todo="Nothing of this batch was applied. Correct `before_image_prefix` under [source], or take it out "
+            "where the task has no rule `add-before-image-columns`: then an update that changes a key is not known "
+            "as one.",
+        )
 
 
 def _no_header(name: str, named: Sequence[str], expected: Expected) -> SchemaConflict:
