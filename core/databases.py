@@ -33,11 +33,11 @@ def refuse_other_databases(
     before = f", and earlier ones of {', '.join(sorted(known)[:_MOST_SHOWN])}" if known else ""
     raise AlarmRaised(
         "SOURCE-001",
-        f"{table}: its messages are of more than one database",
+        f"{table}: its messages are of more than one connector or database",
         found=f"messages of {named}{more}{before}",
         todo="Nothing of this batch was applied; other tables go on. Rows of two databases with one key would "
         "become one row. Let the files of each database lie in a folder of their own, and a pipeline of its own "
-        "read them. If both are one table, as where a database was renamed: "
+        "read them. If both are one table, as where a database was renamed or its connector made anew: "
         f"`lakeward ack {table} {DATABASE_ALARM}`.",
         about=new,
     )

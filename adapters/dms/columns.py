@@ -131,8 +131,8 @@ def _own_columns(dimension: Dimension, file: File, options: DmsOptions) -> Schem
     prefix = options.before_image_prefix
     if prefix is not None and not file.name.is_load:
         now = dimension.policies.renames
-        told = {BEFORE + now.get(c.name, c.name) for c in found if found.find(prefix + c.name) is not None}
-        refuse_without_images(file.object.name, dimension, prefix, found.names, told)
+        images = {BEFORE + now.get(c.name, c.name) for c in found if found.find(prefix + c.name) is not None}
+        refuse_without_images(file.object.name, dimension, prefix, found.names, images)
     before = [] if prefix is None else [prefix + c.name for c in found]
     own = Schema(tuple(c for c in found if c.name not in added and c.name not in before))
     return _called_now(dimension, file, own)

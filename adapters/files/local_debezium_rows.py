@@ -160,9 +160,7 @@ class DebeziumRows:
         if found.is_tombstone:
             is_none = self.local.decoder.tombstones != "delete"
         else:
-            is_none = found.message.body is not None and (
-                found.operation == "m" or found.is_of_none
-            )
+            is_none = found.message.body is not None and (found.operation == "m" or found.is_of_none)
         return is_none or found.moved or found.is_of_other
 
     def _is_tombstone(self, found: Opened) -> bool:

@@ -213,9 +213,7 @@ def time_text(micros: int | None) -> str | None:
     return text.rstrip("0") if "." in text else text
 
 
-def strange_names(
-    of: Object | None, known: AbstractSet[str], not_columns: str | None = None
-) -> list[str] | None:
+def strange_names(of: Object | None, known: AbstractSet[str], not_columns: str | None = None) -> list[str] | None:
     """Return the names in an object that are not known, None where there are none; those that match are known."""
     if of is None or of.keys() <= known:
         return None

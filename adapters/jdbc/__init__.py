@@ -67,8 +67,7 @@ def build_backlog(options: Options, runtime: Runtime) -> Backlog:
     if settings.then is None:
         return NoTopics()
     landing, _, staging, transactions = kafka.look_at_topics(_feed_options(settings, options), runtime, _FEED)
-    told = {"staging": staging, "transactions": transactions}
-    return KafkaBacklog(landing, start="latest", follows_snapshot=True, **told)
+    return KafkaBacklog(landing, "latest", follows_snapshot=True, staging=staging, transactions=transactions)
 
 
 def build_database(options: Options, runtime: Runtime) -> SourceDatabase[Any]:

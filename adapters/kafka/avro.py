@@ -109,14 +109,14 @@ class AvroMessages:
             key = self._decoded(key, f"the key of {where}", lambda _, text: text)
         if value is not None:
             value = self._decoded(value, where, _with_whole_schema if is_flat else _with_row)
-        headers = tuple((name, self._key_in_header(name, told, where)) for name, told in record.headers)
+        headers = tuple((name, self._key_in_header(name, data, where)) for name, data in record.headers)
         return record._replace(key=key, value=value, headers=headers)
 
-    def _key_in_header(self, name: str, told: bytes | None, where: str) -> bytes | None:
+    def _key_in_header(self, name: str, data: bytes | None, where: str) -> bytes | None:
         """Return a header with JSON for the other key of a key change; one that is no Avro stays as it is."""
-        if name not in KEY_HEADERS or told is None or self.store.registry.split(told) is None:
-            return told
-        return self._decoded(told, f"the header {name} of {where}", lambda _, text: text)
+        if name not in KEY_HEADERS or data is None or self.store.registry.split(data) is None:
+            return data
+        return self._decoded(data, f"the header {name} of {where}", lambda _, text: text)
 
     def _decoded(self, data: bytes, where: str, landed: Callable[[AvroSchema, str], str]) -> bytes:
         told = self.store.registry.split(data)

@@ -1,4 +1,4 @@
-"""How many messages wait at a broker for a table."""
+"""How many messages wait at a broker for a table, and up to when tables have all transactions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ class KafkaBacklog:
             begins_at_low = self.start in (None, "earliest")
             return sum(high - low for low, high in topic.partitions.values()) if begins_at_low else None
         return _behind(topic, ranges)
-
 
     def consistent_as_of(self, applied: Sequence[tuple[TableName, Collection[SourceObject]]]) -> int | None:
         """Return up to when all transactions of the source are applied to tables of it with these objects.

@@ -243,9 +243,7 @@ class KafkaSource:
         table, name = dimension.source, str(self.options.transactions)
         decode = self.landing_form.decoder(table, self._options_of(table))
         end = self.first_transactions.get((table, topic.id))
-        whole = WholeTransactions(
-            self.broker, self.staging, table, name, decode, bounds, self.files.now, end
-        )
+        whole = WholeTransactions(self.broker, self.staging, table, name, decode, bounds, self.files.now, end)
         offsets = TransactionOffsets(past.seen.values(), self.staging.noted_transactions(table), positions)
         landed = whole.land(offsets, lambda: self._wanted(table, self._find_again(table, topic), positions))
         if landed.ranges:

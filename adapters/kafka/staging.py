@@ -31,7 +31,8 @@ _STARTS: Final = "_starts.json"
 _JOINED: Final = "_joined-"
 """What begins the name of a file with the names of those that landed together, so that transactions are whole.
 
-Behind it stands a digest of where the table was."""
+Behind it stands a digest of where the table was.
+"""
 
 _TRANSACTIONS: Final = "_transactions.json"
 """How far a table without new messages is in its topic of transactions."""
@@ -89,7 +90,7 @@ class Staging:
             return None
         count, size, last, reached = 0, 0, first, of.end
         place = Place.of(of.topic, of.partition)
-        part = self._part(table, of)
+        part = self.unnamed(table, of)
         try:
             with part.open("wb") as file:
                 for record in chain([first], records):
@@ -105,10 +106,6 @@ class Staging:
         except OSError as error:
             raise _not_written(table, error) from error
         return WrittenFile(found, count, size)
-
-    def unnamed(self, table: TableName, of: OffsetRange) -> Path:
-        """Return the file of a range that is to be written, under a hidden name that no other process has."""
-        return self._part(table, of)
 
     @contextmanager
     def writing(self, table: TableName, file: Path) -> Iterator[BinaryIO]:
@@ -140,7 +137,7 @@ class Staging:
                 if one.id != id_ or (one not in ranges and self.is_empty(table, one)):
                     (folder / one.name).unlink(missing_ok=True)
             for one in ranges:
-                part = self._part(table, one)
+                part = self.unnamed(table, one)
                 part.write_bytes(b"")
                 self._name(part, table, one, 0)
         except OSError as error:
@@ -153,8 +150,11 @@ class Staging:
         except FileNotFoundError:
             return False
 
-    def _part(self, table: TableName, of: OffsetRange) -> Path:
-        """Return the hidden name of a file that is to be written; those that ended processes left are removed."""
+    def unnamed(self, table: TableName, of: OffsetRange) -> Path:
+        """Return the file of a range that is to be written, under a hidden name that no other process has.
+
+        Those that ended processes left are removed.
+        """
         folder, now = self.folder(table), time.time()
         for file in folder.glob(".*.part"):
             with suppress(OSError):
@@ -204,7 +204,7 @@ class Staging:
         found = [*ranges, *([] if transactions is None else [transactions[0]])]
         if transactions is not None:
             of, millis = transactions
-            part = self._part(table, of)
+            part = self.unnamed(table, of)
             try:
                 part.write_bytes(b"")
                 self._name(part, table, of, millis)

@@ -284,13 +284,13 @@ def _from_header(name: str, row: Cells, expected: Expected, *, is_load: bool) ->
 
 
 def refuse_without_images(
-    name: str, dimension: Dimension, prefix: str, columns: Sequence[str], told: Collection[str | None]
+    name: str, dimension: Dimension, prefix: str, columns: Sequence[str], images: Collection[str | None]
 ) -> None:
     """Raise SchemaConflict for a file of changes whose `columns` do not say what the key was before.
 
-    `told` are those that do, as `BEFORE` and the name of the column.
+    `images` are those that say it of a column, as `BEFORE` and its name.
     """
-    lacking = [column for column in dimension.key if BEFORE + column not in told]
+    lacking = [column for column in dimension.key if BEFORE + column not in images]
     if lacking:
         raise SchemaConflict(
             f"{dimension.name}: {name} does not say what {lacking[0]} was before a change",

@@ -162,6 +162,18 @@ def test_a_load_with_a_header_may_have_op_or_not() -> None:
     assert layout("Op,id,name,city\n", is_load=True).columns == (OP, *COLUMNS)
 
 
+def test_a_header_of_changes_says_what_the_key_was_before() -> None:
+    """With a prefix that it has not, an update of a key would leave the row with the old one."""
+    expected = Expected(DIMENSION, Dialect(), "Op", None, before_prefix="BI_")
+    head = "Op,id,name,city,{}\nU,9,Ada,Köln,1\n"
+    assert BEFORE + "id" in find_layout("a.csv", head.format("BI_id"), expected, is_load=False).columns
+    for named in ("Op,id,name,city\nU,9,Ada,Köln\n", head.format("BI_name")):
+        with pytest.raises(SchemaConflict, match="does not say what id was before") as refused:
+            find_layout("a.csv", named, expected, is_load=False)
+        assert "`before_image_prefix` is 'BI_'" in str(refused.value.found)
+    assert find_layout("LOAD1.csv", "id,name,city\n1,Ada,Köln\n", expected, is_load=True).has_header
+
+
 def test_a_header_may_have_old_names_and_never_both() -> None:
     renamed = Policies(renames={"Town": "city", "place": "city", "gone": "elsewhere"})
     for old in ("town", "PLACE", "city"):
