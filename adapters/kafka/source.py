@@ -357,7 +357,7 @@ class KafkaSource:
 
 def _files_gone(dimension: Dimension) -> SourceError:
     return SourceError(
-        f"{dimension.name}: files of messages were removed while they were taken",
+        f"{dimension.name}: files of messages were removed or written while they were taken",
         todo="Nothing of this batch was applied. One process at a time applies a table: is another one at work? "
         "The next run reads the messages again.",
     )

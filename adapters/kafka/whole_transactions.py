@@ -121,7 +121,7 @@ class WholeTransactions:
         `offsets` says how far the table is in the topic of transactions, and `wanted` which offsets wait now.
         Raises ConfigError for changes where no topic says to which transaction they belong.
         """
-        topic = self.find()
+        topic = self.find()  # before the ends of the partitions: what was sent before an END is there then
         ranges = wanted()
         start = TransactionOffset(0)
         if topic is not None:
@@ -131,7 +131,6 @@ class WholeTransactions:
         while True:
             if topic is not None and not transactions.is_whole:
                 self._read_on(transactions, topic, bounds.messages)
-                ranges = wanted()
             parts = self._read(ranges, transactions, bounds, has_topic=topic is not None)
             found = self._cut(parts, transactions)
             if any(found.kept) or topic is None:

@@ -188,7 +188,7 @@ def read_by_spark(table: TableFiles, lines: Sequence[str], spark: SparkSession) 
         return json_rows(frame, table.reading, {}, keeps_absent=table.options.absent == "unset")
     decoder = table.decoder
     opened = decoder.opened(as_messages(frame, table.options.line), table.dimension.source)
-    own = strange(decoder.row, COLUMNS, decoder.prefix)
+    own = strange(decoder.row, COLUMNS, decoder.not_columns)
     return to_rows(opened, table.reading, decoder.decoded(table.reading), table.reading.written, own, OTHER_TABLE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -20,9 +21,16 @@ from lakeward.adapters.kafka import staging, transaction_topic, whole_transactio
 from lakeward.adapters.kafka.broker import Record
 from lakeward.adapters.kafka.parts import Cut, Part
 from lakeward.adapters.kafka.ranges import read_names, read_transactions
-from lakeward.adapters.kafka.transaction_topic import Boundary, Transaction
+from lakeward.adapters.kafka.transaction_topic import (
+    PATIENCE,
+    Boundary,
+    Change,
+    Transaction,
+    TransactionLog,
+    TransactionOffset,
+)
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import ConfigError
+from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger import SourceObject
 from lakeward.plugins import Runtime
 
@@ -419,6 +427,137 @@ def test_what_comes_between_two_looks_is_looked_for_again(tmp_path: Path, monkey
     assert sorted(made.own.ids) == [1, 2, 3, 4]
 
 
+def test_a_table_begins_before_the_begin_of_its_first_transaction(tmp_path: Path) -> None:
+    """It is sent a moment before its first change; else nothing would be known of the second one."""
+    made = feed(tmp_path, 2)
+    first = made.begin()
+    made.clock += 1
+    made.change(first, 0)
+    made.end(first, 2)  # of the other change nothing is seen yet
+    assert made.own.apply() == []
+    made.change(first, 1)
+    assert sorted(made.own.apply()) == [1, 2]
+
+
+def test_an_old_transaction_is_not_taken_for_whole_where_the_batch_is_full(tmp_path: Path) -> None:
+    """That its END is ten minutes old says something only once all partitions were looked at."""
+    made = feed(tmp_path, max_messages=2)
+    first = made.begin()
+    for _ in range(5):
+        made.change(first)
+    made.end(first, 5)
+    made.clock += 60 * MINUTE
+    assert made.own.step()
+    assert made.own.ids == [1, 2, 3, 4, 5]
+
+
+def test_the_greatest_number_of_an_end_counts(tmp_path: Path) -> None:
+    """A connector that counts anew sends a smaller one; the first one was sent, too."""
+    made = feed(tmp_path, 2)
+    first = made.begin()
+    made.change(first, 0)
+    made.end(first, 2)
+    made.end(first, 1)
+    assert made.own.apply() == []
+
+
+def test_a_batch_is_bounded_by_bytes_and_no_transaction_by_the_source(tmp_path: Path) -> None:
+    made = feed(tmp_path, 2, max_bytes=500)
+    for _ in range(4):
+        made.whole(0)
+    made.whole(0, 1)
+    batches = 0
+    while made.own.step():
+        batches += 1
+        made.check_whole()
+    assert (batches > 2, sorted(made.own.ids)) == (True, [1, 2, 3, 4, 5, 6])
+
+
+def test_what_lies_behind_a_late_change_is_not_read_again_and_again(tmp_path: Path) -> None:
+    made = feed(tmp_path, max_messages=2)
+    late = made.begin()
+    made.change(late)
+    made.end(late, 2)
+    for _ in range(100):
+        made.whole(0)
+    read, count = made.own.broker.read, 0
+
+    def counted(topic: str, *place: int) -> Any:
+        nonlocal count
+        for record in read(topic, *place):
+            count += topic == TOPIC
+            yield record
+
+    made.own.broker.read = counted  # type: ignore[method-assign]
+    assert made.own.apply() == []
+    assert count < 20
+
+
+@pytest.mark.parametrize("connector", ["mariadb", "mysql"])
+def test_a_truncate_of_a_binlog_is_of_no_transaction(connector: str) -> None:
+    source = {"connector": connector, "db": "shop", "table": "orders"}
+    value = {"op": "t", "source": source, "transaction": {"id": "7"}}
+    assert Change.read(Record(0, 1, None, json.dumps(value).encode()), TOPIC, ORDERS) == (True, None)
+    value = {**value, "op": "c"}
+    assert Change.read(Record(0, 1, None, json.dumps(value).encode()), TOPIC, ORDERS) == (True, "7")
+
+
+def test_an_end_counts_changes_of_the_table_alone() -> None:
+    """With the database before its name or without; of a name that ends like it nothing."""
+    told = TransactionLog(ORDERS, TransactionOffset(0))
+    counts = {"my_shop.orders": 5, "SHOP.orders": 1, "db.shop.orders": 2, "shop.orders_old": 7}
+    told.read([Boundary(0, 1, "7", 1), Boundary(1, 2, "7", 2, counts)], 2, 100)
+    assert told.found["7"].changes == 3
+
+
+def test_transactions_of_sql_server_go_on_side_by_side() -> None:
+    """A BEGIN ends none of them; one without an END for ten minutes holds up nothing."""
+    one, other = "00000025:00000d98:00a2", "00000025:00000d98:00a3"
+    told = TransactionLog(ORDERS, TransactionOffset(0))
+    told.read([Boundary(0, 1, one, 1), Boundary(1, 2, other, 2)], 2, 100)
+    assert told.offset(lambda _: False) == (0, None)
+    told.read([Boundary(2, 3, other, 3, {"shop.orders": 1})], 3, 100)
+    assert told.offset(lambda name: name == other) == (0, None)
+    told.read([Boundary(3, PATIENCE + 2, "late", 4, {})], 4, 100)
+    assert told.offset(lambda name: name == other) == (4, 4)
+
+
+def test_a_table_in_several_topics_is_refused(tmp_path: Path) -> None:
+    of_table = {"tables": {ORDERS: {"topics": ["a.shop.orders", "b.shop.orders"]}}}
+    with pytest.raises(ConfigError, match="tables of one topic"):
+        feed(tmp_path, **of_table).own.open()
+
+
+def test_a_file_that_another_process_writes_while_it_is_read_ends_the_batch(tmp_path: Path) -> None:
+    """A part of those that landed together would be a part of a transaction."""
+    made = feed(tmp_path, 2)
+    made.whole(0, 1)
+    source = made.own.open()
+    taken = made.own.take(source)
+    os.utime(next((made.own.staged / "shop" / "orders").glob(f"{TOPIC}+1+*")), (1, 1))
+    with pytest.raises(SourceError, match="removed or written while they were taken"):
+        source.read(made.own.dimension(source), taken, 1)
+    assert sorted(made.own.apply()) == [1, 2]
+
+
+def test_files_that_landed_for_another_topic_are_not_taken(tmp_path: Path) -> None:
+    """Its offsets are the same where the topic was made anew before the first commit."""
+    made = feed(tmp_path)
+    made.whole(0)
+    made.own.step(crashes=True)
+    made.own.broker.create(TOPIC)
+    made.change(None)
+    assert made.own.apply() == [2]
+
+
+def test_what_was_written_down_of_files_goes_with_them(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    for _ in range(3):
+        made.whole(0)
+        made.own.apply()
+    assert [file.name for file in made.own.staged.rglob("_joined-*")] == []
+
+
 def test_two_tables_write_down_where_they_are_side_by_side(tmp_path: Path) -> None:
     place = staging.Staging(tmp_path)
     place.folder(ORDERS)
@@ -457,6 +596,19 @@ def test_a_table_is_consistent_up_to_the_last_transaction_that_is_whole(tmp_path
     made.end(second, 1)
     made.own.apply()
     assert as_of(made) == 6
+
+
+def test_a_table_is_not_consistent_beyond_a_transaction_that_lacks_a_change(tmp_path: Path) -> None:
+    """Another partition may have later ones, and has applied them."""
+    made = feed(tmp_path, 2)
+    made.whole(0)
+    made.own.apply()
+    late = made.begin()
+    made.change(late, 0)
+    made.end(late, 2)
+    made.whole(1)
+    assert sorted(made.own.apply()) == [1, 3]
+    assert as_of(made) == 3
 
 
 def test_a_table_that_nothing_changes_goes_on_with_the_others(tmp_path: Path) -> None:
