@@ -272,13 +272,12 @@ def test_a_table_begins_where_its_first_message_was_sent(tmp_path: Path) -> None
     assert (place.start, place.end) == (6, 8)
 
 
-def test_files_of_a_landing_that_was_broken_off_are_read_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost", ["_joined-*", f"{TOPIC}+1+*"])
+def test_files_of_a_landing_that_was_broken_off_are_read_again(tmp_path: Path, lost: str) -> None:
     made = feed(tmp_path, 2)
     made.whole(0, 1)
     made.own.step(crashes=True)
-    folder = made.own.staged / "shop" / "orders"
-    next(folder.glob("_joined-*")).unlink()
-    next(folder.glob(f"{TOPIC}+1+*")).unlink()
+    next((made.own.staged / "shop" / "orders").glob(lost)).unlink()
     made.whole(0, 1)
     assert made.own.step()
     assert sorted(made.own.ids) == [1, 2, 3, 4]
