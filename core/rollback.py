@@ -12,7 +12,6 @@ from typing import TypeVar
 from lakeward.core.errors import CommitConflict, ConfigError, SourceError
 from lakeward.core.facts import Capability
 from lakeward.core.job import Job
-from lakeward.core.ledger import Past
 from lakeward.core.loads import Reload, reload_of
 from lakeward.core.numerals import format_count
 from lakeward.core.ports import Standing, Undone, Version, Versions
@@ -93,13 +92,8 @@ def _refuse_reloads(job: Job[F], undone: Undone) -> None:
 
 def _refuse_gone(job: Job[F], undone: Undone) -> None:
     """Refuse where objects that are to be applied again are not there any more, in an archive, say."""
-    wanted = list(dict.fromkeys(found.object.name for found in undone.objects))
-    if not wanted:
-        return
-    taken = job.source.take(job.dimension, Past(acked={"LEDGER-004": frozenset(wanted)}))
-    there = {item.name for item in (*taken.objects, *taken.left, *taken.aside)}
-    gone = [name for name in wanted if name not in there]
-    if gone:
+    wanted = {found.object.name: found.object for found in undone.objects}
+    if gone := job.source.missing(job.dimension, [*wanted.values()]):
         files = format_count(len(gone), "file that was applied since is", "files that were applied since are")
         raise SourceError(
             f"{job.dimension.name}: {files} not there any more",

@@ -165,6 +165,10 @@ class ShapedSource(Generic[F]):
             raise _rejected(dimension, *told[0])
         return before
 
+    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return those of applied objects that could not be read once more."""
+        return self.source.missing(self._at_the_source(dimension), objects)
+
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> F:
         """Return a frame of one truncate, with the columns of the table."""
         return self.source.truncation(dimension, place, time)

@@ -120,6 +120,16 @@ def test_a_shop_comes_exact_through_a_broker(
     assert kafka_broker.told("lakeward.orders", f"{prefix}.shop.orders").keys() == {0, 1}
     assert not list((project.folder / "landing").rglob(f"{prefix}*.json"))
 
+    # The broker has what a table is taken back over, and it comes again.
+    versions = project.call("rollback", "shop.customer", "--json").document["versions"]
+    back = ("rollback", "shop.customer", "--to", versions[-1]["name"], "--json")
+    assert project.call(*back, "--dry-run").document["done"] is False
+    assert shop.equals(project)
+    assert project.call(*back, "--yes").document["batches"] >= 1
+    assert not shop.equals(project)
+    project.run()
+    assert shop.equals(project)
+
     # Spark reads the same files of a large batch. What is no JSON waits for a person.
     project.configure(f"{TABLES}\n[spark]\nsmall_batch = 0", source, source_kind="kafka")
     shop.transaction(("customer", 1, None), ("customer", 8, "é \u2028 \u0000"), ("customer", 3, "c"))

@@ -132,6 +132,10 @@ class DmsSource:
         has_more = any(item.name not in past.seen for item in own)
         return [*own, *self.shared.of_table(table, of_all, past, has_more=has_more)]
 
+    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return applied files that are not in the landing folder any more."""
+        return self.folder.missing_files(dimension.source, objects)
+
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
         """Return a truncate: DMS deletes the files of a table instead of writing one."""
         return truncation(self.spark(), dimension, place, time, in_part=bool(self._reading(dimension).in_part))

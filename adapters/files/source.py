@@ -134,9 +134,8 @@ class FilesSource:
             taken = choose(self.folder, dimension, past, limits, of_sinks if has_sink else with_ordinals)
             own = tuple(name for name in taken.others if not (has_sink and is_of_sink(name)))
             return replace(taken, others=own)
-        places = self.folder.places
-        place = options.place(snapshots=True)
-        folder = replace(self.folder, places=replace(places, own={**places.own, dimension.source: place}))
+        folder = self._folder_of_snapshots(dimension)
+        place = folder.places.of(dimension.source)
         snapshots = Naming(
             snapshot=snapshot_of(options.snapshots, options.path_columns),
             is_dated=lambda name: (
@@ -147,6 +146,16 @@ class FilesSource:
         if options.snapshots == "folder":
             ordinals = partial(in_folders, snapshot_folder(options.path_columns))
         return choose(folder, dimension, past, limits, ordinals, snapshots)
+
+    def _folder_of_snapshots(self, dimension: Dimension) -> Folder:
+        """Return the folder, where names tell of which snapshot of a table a file is."""
+        places, place = self.folder.places, self._options(dimension).place(snapshots=True)
+        return replace(self.folder, places=replace(places, own={**places.own, dimension.source: place}))
+
+    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return applied files that are not in the landing folder any more."""
+        folder = self.folder if dimension.snapshots is None else self._folder_of_snapshots(dimension)
+        return folder.missing_files(dimension.source, objects)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, where there is one."""

@@ -144,6 +144,13 @@ class SnapshotThenFeed:
         self.snapshot.archive(dimension, staged)
         return self.feed.archive(dimension, ranges)
 
+    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return what the feed lacks of them; raises ConfigError where the snapshot is among them."""
+        staged, ranges = _split(objects)
+        if staged:
+            raise _no_way_back(dimension)
+        return self.feed.missing(dimension, ranges)
+
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
         """Return a truncate that no message tells."""
         return self.feed.truncation(dimension, place, time)
@@ -198,8 +205,8 @@ def _no_reload(dimension: Dimension) -> ConfigError:
 def _no_way_back(dimension: Dimension) -> ConfigError:
     name = dimension.name
     return ConfigError(
-        f"{name}: it cannot be taken back over messages that it has applied",
-        found="it was read whole once, and messages are read from the place at which it stands",
+        f"{name}: it cannot be taken back behind the snapshot with which it began",
+        found="it was read whole once, and goes on from there; its database has other rows now",
         todo=f"Nothing was changed. {_drop(name)}",
     )
 

@@ -80,6 +80,10 @@ class JdbcSource:
         """
         return self._take(dimension, past, self._reads(dimension.source))
 
+    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return nothing, since rows are read again; of a table that keeps what ended all, which is lost there."""
+        return [item.name for item in objects] if dimension.keeps_ended else ()
+
     def take_once(
         self, dimension: Dimension, past: Past, topic: str, find_starts: Callable[[], Sequence[str]]
     ) -> Taken:

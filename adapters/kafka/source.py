@@ -323,6 +323,24 @@ class KafkaSource:
         self._tell(table, read_names(item.name for item in objects))
         return self.staging.remove(table, objects) if self.options.landing == "removed" else ()
 
+    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return the ranges of applied messages that the broker does not have any more, or has of another topic.
+
+        Staged files are not asked. Where a table began at the end of its topic, only its first commit says where
+        that was: the range before it, which has no messages, counts as missing.
+        """
+        name, ranges = self.topic_of(dimension.source), read_names(item.name for item in objects)
+        topic = self.broker.find(name)
+        refuse_other_topic(dimension.name, name, topic, ranges)
+        there = {} if topic is None else topic.partitions
+        begins = {item.name for item in objects if item.size == 0}
+
+        def is_missing(one: OffsetRange) -> bool:
+            low, high = there[one.partition]
+            return self.options.start == "latest" if one.name in begins else one.start < low or one.end > high
+
+        return [one.name for one in ranges if is_missing(one)]
+
     def _tell(self, table: TableName, applied: Sequence[OffsetRange]) -> None:
         """Tell the group; where that fails it is said in the log, and the commit stands."""
         if self.options.group is None or not applied:

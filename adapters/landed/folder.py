@@ -111,6 +111,12 @@ class Folder:
             ) from error
         return list(found.values()), sorted(others - found.keys())
 
+    def missing_files(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return the names of those of these files that are not there any more; raises as `list` does."""
+        listed, _ = self.list(table) or ((), ())
+        there = {item.name for item in listed}
+        return [item.name for item in objects if item.name not in there]
+
     def _stored(self, folder: str | None, start: str | None) -> Iterator[Stored]:
         """Return what is in a folder of the landing folder, if it is there."""
         return iter(()) if folder is None else self._shown(self._at(folder), start)

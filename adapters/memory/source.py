@@ -157,6 +157,12 @@ class MemorySource:
                 reached = reached.after(order, span)
         return told
 
+    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return the names of those that would not be taken by a table that begins."""
+        taken = self.take(dimension, Past())
+        there = {item.name for item in (*taken.objects, *taken.left)}
+        return [item.name for item in objects if item.name not in there]
+
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
         """Return a truncate."""
         return [ChangeEvent(operation=Operation.TRUNCATE, position=place, time=time)]

@@ -54,6 +54,13 @@ class Source(Protocol[F]):
         """Read the objects whole. Those that changed meanwhile, and all after them, are left out."""
         ...
 
+    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return the names of those of these applied objects that could not be read once more.
+
+        Raises ConfigError, with the reason, where a table cannot be read again from before them.
+        """
+        ...
+
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> F:
         """Return a frame of one truncate, which the source did not write down, and its source time, if known."""
         ...

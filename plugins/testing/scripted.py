@@ -81,6 +81,10 @@ class ScriptedSource:
         )
         return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
 
+    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return nothing: a script delivers again what is to be applied again."""
+        return ()
+
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Any:
         """Return a truncate."""
         event = ChangeEvent(operation=Operation.TRUNCATE, position=place, time=time)

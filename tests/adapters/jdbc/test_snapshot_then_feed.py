@@ -327,12 +327,24 @@ def test_a_snapshot_whose_feed_is_gone_is_read_anew(tmp_path: Path) -> None:
     assert (shop.rows, len(shop.database.queries)) == ({1: "meanwhile", 2: "unsent"}, 2)
 
 
-def test_a_table_is_not_taken_back_over_its_messages(tmp_path: Path) -> None:
+def test_a_table_is_taken_back_over_its_messages_and_not_over_its_snapshot(tmp_path: Path) -> None:
     shop = begun(tmp_path)
     shop.run()
+    snapshot = [*shop.seen.values()]
+    shop.put(1, "later")
+    shop.send()
+    shop.run()
+    feed = [item for item in shop.seen.values() if item not in snapshot]
+    assert (len(snapshot), len(feed)) == (2, 2)
     source = shop.open()
-    with pytest.raises(ConfigError, match="cannot be taken back over messages"):
-        source.take(dimension_of(source), Past(acked={"LEDGER-004": frozenset(shop.seen)}))
+    dimension = dimension_of(source)
+    assert source.missing(dimension, feed) == []
+    shop.broker.delete_before(TOPIC, 10)
+    assert [name[: len(TOPIC) + 2] for name in source.missing(dimension, feed)] == [f"{TOPIC}+0"]
+    with pytest.raises(ConfigError, match="cannot be taken back behind the snapshot"):
+        source.missing(dimension, [*feed, snapshot[0]])
+    with pytest.raises(ConfigError, match="cannot be taken back behind the snapshot"):
+        source.take(dimension, Past())
 
 
 def test_a_topic_that_is_not_there_stops_a_table_before_it_is_read(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lakeward.adapters.jdbc import source, staging
 from lakeward.adapters.jdbc.names import Staged
 from lakeward.adapters.spark.local_frame import LocalFrame
-from lakeward.core.dimension import Snapshots, TableName
+from lakeward.core.dimension import Deletes, Snapshots, TableName
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.history.options import History
 from lakeward.core.ledger import Past
@@ -223,6 +223,19 @@ def test_two_tables_of_one_read_the_same_rows(tmp_path: Path) -> None:
     taken = one.take()
     assert other.take().objects == taken.objects
     assert len(one.database.queries) == 1
+
+
+def test_a_mirror_is_taken_back_and_what_keeps_ended_rows_is_not(tmp_path: Path) -> None:
+    play = Play(tmp_path)
+    play.database.put(1, "a", 0)
+    play.run()
+    objects, source = [*play.seen.values()], play.open()
+    assert objects
+    assert play.staged() == []
+    assert source.missing(play.dimension, objects) == ()
+    for keeps in (replace(play.dimension, deletes=Deletes.SOFT), replace(play.dimension, history=History())):
+        assert source.missing(keeps, objects) == [item.name for item in objects]
+    assert len(play.database.queries) == 1
 
 
 def test_rows_of_a_snapshot_are_a_full_load_and_those_of_a_query_are_ordered_by_the_cursor(tmp_path: Path) -> None:

@@ -516,6 +516,52 @@ def test_a_reload_has_nothing_to_wait_for(tmp_path: Path) -> None:
         own.open().take(dimension_of(own.open()), Past(load=Load(epoch=2)))
 
 
+# What is taken back.
+
+
+def test_a_table_is_taken_back_over_messages_that_the_broker_has_and_no_file(tmp_path: Path) -> None:
+    own = feed(tmp_path, partitions=2)
+    for number in range(4):
+        own.send(number % 2)
+    assert own.apply() == [1, 3, 2, 4]
+    objects, source = own.objects, own.open()
+    assert names(own.staged) == []
+    assert source.missing(own.dimension(source), objects) == []
+    own.objects, own.ids = objects[1:], []
+    assert own.apply() == [1, 3]
+    own.broker.delete_before(TOPIC, 1, partition=1)
+    assert source.missing(own.dimension(source), objects) == [objects[1].name]
+    own.broker.cut_off(TOPIC, 1, partition=0)
+    assert source.missing(own.dimension(source), objects) == [item.name for item in objects]
+
+
+def test_a_table_is_not_taken_back_over_messages_of_another_topic(tmp_path: Path) -> None:
+    own = feed(tmp_path)
+    own.send()
+    own.apply()
+    own.broker.create(TOPIC)
+    source = own.open()
+    with pytest.raises(AlarmRaised, match="its topic is another one now"):
+        source.missing(own.dimension(source), own.objects)
+
+
+@pytest.mark.parametrize(("start", "missing"), [("earliest", 0), ("latest", 1)])
+def test_a_table_that_begins_at_the_end_of_its_topic_keeps_the_commit_that_says_where(
+    tmp_path: Path, start: str, missing: int
+) -> None:
+    own = feed(tmp_path, start=start)
+    for _ in range(4):
+        own.send()
+    own.broker.delete_before(TOPIC, 3)
+    own.take()
+    own.send()
+    own.apply()
+    source = own.open()
+    begins, *_ = own.objects
+    assert begins.size == 0
+    assert source.missing(own.dimension(source), own.objects) == [begins.name] * missing
+
+
 # Any history of a topic.
 
 
