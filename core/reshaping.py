@@ -27,6 +27,10 @@ class Split(Rule):
         """Return the column that is cut; it stays."""
         return (self.column,)
 
+    def may_make(self, name: str) -> bool:
+        """Whether a part is called so."""
+        return name in self.into
+
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return a column a part."""
         expect(known(schema, self.column), ("string",))
@@ -47,6 +51,10 @@ class Concat(Rule):
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """Return the columns that are joined; they stay."""
         return self.columns
+
+    def may_make(self, name: str) -> bool:
+        """Whether its column is called so."""
+        return name == self.to
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return the new column."""
@@ -69,6 +77,10 @@ class Constant(Rule):
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """Return nothing."""
         return ()
+
+    def may_make(self, name: str) -> bool:
+        """Whether its column is called so."""
+        return name == self.to
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return the new column."""
@@ -133,6 +145,10 @@ class Flatten(Rule):
         """Return the nested column."""
         return (self.column,)
 
+    def may_make(self, name: str) -> bool:
+        """Whether a field may be called so."""
+        return name.startswith(self.prefix)
+
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return a column a field."""
         item = known(schema, self.column)
@@ -161,6 +177,10 @@ class Sql(Rule):
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """Return the columns that the parser found."""
         return self.columns
+
+    def may_make(self, name: str) -> bool:
+        """Whether its column is called so."""
+        return name == self.to
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return its column, which may be one that is there."""

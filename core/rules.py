@@ -46,6 +46,10 @@ class Rule(ABC):
         """Return the columns that are gone afterwards."""
         return ()
 
+    def may_make(self, name: str) -> bool:
+        """Whether it makes or changes a column of this name of some schema."""
+        return False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfColumn(Rule):
@@ -60,6 +64,10 @@ class OfColumn(Rule):
     def target(self) -> str:
         """The column that holds what comes of it."""
         return self.column if self.to is None else self.to
+
+    def may_make(self, name: str) -> bool:
+        """Whether what comes of it is called so."""
+        return name == self.target
 
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """Return its column."""
@@ -114,6 +122,10 @@ class Rename(Rule):
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """Return the column."""
         return (self.column,)
+
+    def may_make(self, name: str) -> bool:
+        """Whether it is its new name."""
+        return name == self.to
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return it under its new name."""

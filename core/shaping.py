@@ -233,12 +233,17 @@ class ShapedSource(Generic[F]):
     def _at_the_source(self, dimension: Dimension) -> Dimension:
         """Return the dimension with the columns and the key as the source has them.
 
-        Without declared columns the shaper alone can tell which column a key is made of.
+        Without declared columns the shaper alone can tell of which columns rules make a key. Where none does, it is
+        that of the source: what a row was before its key changed is known by it.
         """
-        declared = self.shaper.rules.source
-        key = source_key(self.shaper.rules.shape(declared), dimension.key) if len(declared) else ()
+        rules, declared, key = self.shaper.rules, self.shaper.rules.source, dimension.key
+        if len(declared):
+            key = source_key(rules.shape(declared), key)
+        elif any(rule.may_make(name) for rule in rules.columns for name in key):
+            key = ()
+        keeps_text = dimension.keeps_text or rules.refuse
         return replace(
-            dimension, schema=declared, key=key, keeps_text=dimension.keeps_text or self.shaper.rules.refuse
+            dimension, schema=declared, key=key, keeps_text=keeps_text, has_rules=bool(rules.columns)
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 from datetime import date
 from typing import Any
 
@@ -282,3 +283,40 @@ def test_rows_under_rules_are_mended_in_the_columns_of_their_source(project: Pro
         (2, 8, "2.50"),
         (3, 3, "3.00"),
     ]
+
+
+UNDECLARED = """
+[tables."shop.{name}"]
+key = ["id"]
+lateness = "24h"
+source = {{ folder = "{name}" }}
+{rules}
+"""
+ON_OTHERS = {
+    "judged": 'quality = [{ rule = "in_set", column = "note", values = ["a", "b"] }]',
+    "made": 'rules = [{ rule = "trim", column = "note" }]',
+}
+
+
+def test_rows_change_their_key_where_no_columns_are_declared(project: Project) -> None:
+    """The key of such a table is that of its source: by it the row that stood is found, and a row waits."""
+    project.configure(
+        "".join(UNDECLARED.format(name=name, rules=rules) for name, rules in ON_OTHERS.items()),
+        'format = "debezium"\ntypes = "schema"',
+        source_kind="files",
+    )
+    fields = [{"field": "id", "type": "int32"}, {"field": "note", "type": "string", "optional": True}]
+    images = [{"field": name, "type": "struct", "optional": True, "fields": fields} for name in ("before", "after")]
+    for name in ON_OTHERS:
+        stood, moved = {"id": 1, "note": "a"}, {"id": 2, "note": "b"}
+        changes = [("c", None, stood), ("c", None, {"id": 5, "note": "a"}), ("u", stood, moved)]
+        changes += [("c", None, {"id": 6, "note": "wrong"})] if name == "judged" else []
+        for place, (operation, before, after) in enumerate(changes, start=1):
+            source = {"schema": "shop", "table": name, "lsn": place, "ts_ms": 1_790_000_000_000 + place}
+            payload = {"op": operation, "before": before, "after": after, "source": source}
+            project.put(f"{place}.json", json.dumps({"schema": {"fields": images}, "payload": payload}), name)
+    project.run(3)
+    for name in ON_OTHERS:
+        assert project.rows(name, columns=("id", "note")) == [(2, "b"), (5, "a")]
+    (entry,) = project.entries()
+    assert (entry["key"], entry["reason"]) == (["6"], "quality")

@@ -281,7 +281,7 @@ class DmsSource:
             renames, declared = dimension.policies.renames, dimension.schema
             found = found.with_names([*self._names_of_endpoint(dimension), *declared.names, *renames, *known.names])
             found = found.with_known(declared, known, renames=renames)
-            if not is_there and (not dimension.key or len(declared)):
+            if not is_there and (dimension.has_rules or not dimension.key or len(declared)):
                 refuse_unknown(found, str(dimension.name), item.name)
             return File(item, name, schema=found.schema, forms=found.forms, written=found.written)
         if not len(dimension.schema):

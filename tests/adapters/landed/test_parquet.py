@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kafka_feeds import no_spark
 from pyspark.sql import SparkSession
 
+from lakeward.adapters import dms, files
 from lakeward.adapters.landed.footers import Footer, Form, footer, refuse_unknown
 from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.reading import Reading
+from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.rows import LINE, MISFIT, VALUE
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
+from lakeward.core.ledger import Past
+from lakeward.core.ports import Source
 from lakeward.core.schema import Column, Schema, Type, parse_type
+from lakeward.plugins import Runtime
 
 ID = UUID("6e6f2d76-616c-3365-b0b1-c2c3d4e5f607")
 MOMENT = datetime(2026, 11, 21, 10, 20, 30, 123456)  # what a clock on the wall shows
@@ -90,6 +98,23 @@ def test_a_column_without_values_has_the_type_that_is_known(tmp_path: Path) -> N
     with pytest.raises(SourceError, match=r"column note of a.parquet has no type"):
         refuse_unknown(found.with_known(Schema((own,))), "shop.item", "a.parquet")
     refuse_unknown(found.with_known(Schema((note,))), "shop.item", "a.parquet")
+
+
+@pytest.mark.parametrize("build", [dms.build, files.build])
+def test_where_rules_make_the_columns_of_a_table_one_without_values_is_never_left_out(
+    tmp_path: Path, build: Callable[[Mapping[str, Any], Runtime], Source[Frame]]
+) -> None:
+    """The table may have it, by whatever name: an update that made it NULL would seem to lack it."""
+    folder = tmp_path / "landing" / "shop" / "item"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"Op": ["I"], "id": [1], "note": pa.nulls(1)}), folder / "20261105-100000000.parquet")
+    source = build({"path": "landing", "formats": {}}, Runtime(no_spark, tmp_path, small_batch=100))
+    dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
+    taken = source.take(dimension, Past(begins=True))
+    with pytest.raises(AssertionError, match="needs no Spark"):  # it goes on to read such a column
+        source.read(dimension, taken, 1)
+    with pytest.raises(SourceError, match=r"column note of 20261105-100000000.parquet has no type"):
+        source.read(replace(dimension, has_rules=True), taken, 1)
 
 
 @pytest.mark.parametrize(
