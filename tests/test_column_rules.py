@@ -320,3 +320,5 @@ def test_rows_change_their_key_where_no_columns_are_declared(project: Project) -
         assert project.rows(name, columns=("id", "note")) == [(2, "b"), (5, "a")]
     (entry,) = project.entries()
     assert (entry["key"], entry["reason"]) == (["6"], "quality")
+    assert project.call("quarantine", "fix", "shop.judged", "6", "--to", "wrong.toml").code == 0
+    assert '"note" = "wrong"  # string\n' in (project.folder / "wrong.toml").read_text("utf-8")

@@ -99,7 +99,8 @@ def _write(job: Job[Any], kept: Kept, entries: Sequence[Entry], to: Path | None,
     for entry in fixable or entries[:1]:
         check_fixable(rows, entry)
     target = to or Path(f"{name.schema}.{name.table}.fix.toml")
-    fixfile.write(rows, [(entry, job.source.cells(job.dimension, entry)) for entry in fixable], target)
+    read = job.dimension if len(job.dimension.schema) else kept.dimension  # declared columns are as files have them
+    fixfile.write(rows, [(entry, job.source.cells(read, entry)) for entry in fixable], target)
     if as_json:
         content = {"file": str(target), "entries": [document(name, entry) for entry in fixable], "exit_code": 0}
         documents.emit("quarantine fix", content)
