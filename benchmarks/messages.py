@@ -33,6 +33,7 @@ _ENVELOPE: Final = (
 )
 _BEGINS: Final = 1_767_225_600_000
 _FILES: Final = 8
+_GONE: Final = 0.02
 _SETTINGS: Final = """
 [pipeline]
 name = "benchmark"
@@ -84,7 +85,8 @@ def start(folder: Path) -> Parsing:
 
 def messages(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     """Changes of a tenth as many keys, in a few files: of a kind that a topic's offsets would be."""
-    feed = _Messages(folder / "landing", size.events // 10)
+    feed, landing = _Messages(size.events // 10), folder / "landing" / TABLE.schema / TABLE.table
+    landing.mkdir(parents=True)
     say(f"phase 15: {size.events:,} messages of Debezium")
     settings = fill_settings(folder / "lakeward", _SETTINGS, HEAP, landing=folder / "landing")
     ways = {
@@ -92,10 +94,10 @@ def messages(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         "lakeward": Elsewhere(partial(Mirror, settings)),
     }
     seconds: list[Mapping[str, float]] = []
-    first = feed.write(size.events // 10, 1)
+    first = feed.write(landing, size.events // 10, 1)
     say(f"  loaded: {words(by_turns(ways, lambda _, way: way.load(first)))}")
     for pair in range(size.pairs + 1):
-        files = feed.write(size.events if pair else size.events // 10, _FILES)
+        files = feed.write(landing, size.events if pair else size.events // 10, _FILES)
         taken = by_turns(ways, lambda _, way, f=files: way.apply(f), turn=pair)
         say(f"  {words(taken)}{'' if pair else UNCOUNTED}")
         seconds += [taken] if pair else []
@@ -110,27 +112,37 @@ def messages(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     )
 
 
-class _Messages:
-    """Files of messages, named as a sink of Kafka names them; the same seed gives the same."""
+def changes(keys: int, count: int) -> Iterator[bytes]:
+    """Return messages of random keys, the first of which is a row."""
+    feed = _Messages(keys)
+    ids, is_gone = feed.random.integers(0, keys, count), feed.random.random(count) < _GONE
+    is_gone[0] = False
+    return (feed.line(int(key), bool(gone)).encode() for key, gone in zip(ids, is_gone, strict=True))
 
-    def __init__(self, landing: Path, keys: int) -> None:
-        self.folder = landing / TABLE.schema / TABLE.table
-        self.folder.mkdir(parents=True)
+
+class _Messages:
+    """Messages of one topic; the same seed gives the same."""
+
+    def __init__(self, keys: int) -> None:
         self.random, self.keys, self.offset = np.random.default_rng(3), keys, 0
 
-    def write(self, events: int, files: int) -> list[Path]:
-        """Write so many changes: of the first file a row of each key, later updates and some deletes."""
+    def write(self, folder: Path, events: int, files: int) -> list[Path]:
+        """Write so many changes, in files named as a sink of Kafka names them.
+
+        Of the first file it is a row of each key, later updates and some deletes.
+        """
         written, size = [], -(-events // files)
         for start in range(0, events, size):
             first, count = self.offset, min(size, events - start)
             ids = np.arange(count) if first == 0 else self.random.integers(0, self.keys, count)
-            is_gone = (self.random.random(count) < 0.02) & (first > 0)
-            lines = [self._line(int(key), bool(gone)) for key, gone in zip(ids, is_gone, strict=True)]
-            written.append(self.folder / f"live.{TABLE}+0+{first:010}.json")
+            is_gone = (self.random.random(count) < _GONE) & (first > 0)
+            lines = [self.line(int(key), bool(gone)) for key, gone in zip(ids, is_gone, strict=True)]
+            written.append(folder / f"live.{TABLE}+0+{first:010}.json")
             written[-1].write_text("".join(lines), "utf-8")
         return written
 
-    def _line(self, key: int, is_gone: bool) -> str:
+    def line(self, key: int, is_gone: bool) -> str:
+        """Return the next message, as a line."""
         self.offset += 1
         lsn, time = 20_000_000 + 64 * self.offset, _BEGINS + 2 * self.offset
         row: dict[str, Any] = {

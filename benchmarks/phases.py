@@ -33,7 +33,8 @@ class Size:
     Many tables `side_by_side` must be so fast, to the naive job with one after the other; a full `load`, and one
     file of new rows, so fast to a copy; and a start `like` for like may take no longer than so. A `snapshot` of a
     database must be so fast, to a read of it, and so many `events` in `messages`, to a job that parses and ranks
-    them.
+    them. A topic is followed for so many `seconds`, of which the last third may take so much longer than the second
+    (`drift`).
     """
 
     changes: Mapping[int, float | None]
@@ -67,6 +68,8 @@ class Size:
     messages: float | None
     events: int
     side_by_side: float | None
+    seconds: int
+    drift: float | None
 
 
 FULL: Final = Size(
@@ -101,6 +104,8 @@ FULL: Final = Size(
     messages=3.0,
     events=1_000_000,
     side_by_side=1.5,
+    seconds=600,
+    drift=1.3,
 )
 QUICK: Final = Size(
     changes={20_000: None},
@@ -134,6 +139,8 @@ QUICK: Final = Size(
     messages=None,
     events=5_000,
     side_by_side=None,
+    seconds=10,
+    drift=None,
 )
 """Too small for a verdict: shows that everything works."""
 

@@ -1,6 +1,6 @@
 """`make bench`: lakeward against the naive job, as ratios; fails where a target is missed.
 
-python benchmarks/run.py [--phase 1,2,…,15] [--quick] [--json] [--folder FOLDER]
+python benchmarks/run.py [--phase 1,2,…,16] [--quick] [--json] [--folder FOLDER]
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from sizes import big_file, many_tables, one_application
 from small import followed, small_batches
 from snapshots import snapshots
 from soak import soak
+from topics import followed_topic
 
 ALL = {
     **PHASES,
@@ -46,6 +47,7 @@ ALL = {
     13: followed,
     14: snapshots,
     15: messages,
+    16: followed_topic,
 }
 
 
