@@ -8,14 +8,13 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark import classes
@@ -101,6 +100,8 @@ LOCAL: Final[Mapping[str, str]] = {
 }
 """What a Spark of our own is started with, unless the settings say otherwise."""
 
+
+_PASSING_OVER_CTRL_C: Final = 'trap "" INT; exec "$@"'
 
 _MOMENT: Final = 10.0
 """Seconds after which the end of Java can be seen, once it answers no more."""
@@ -234,9 +235,11 @@ class Sessions:
             if name.startswith(_OF_THE_LAUNCH):
                 to_start.set(name, value)
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("wb") as log:
+        with self.log.open("wb") as log, _starting_by_exec():
             try:
-                gateway: Any = launch_gateway(to_start, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+                gateway: Any = java_gateway.launch_gateway(  # type: ignore[no-untyped-call]
+                    to_start, {"stdout": log, "stderr": log}
+                )
             except PySparkRuntimeError as error:
                 lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
                 raise self._not_started("\n".join(lines[-5:]) or str(error)) from error
@@ -256,6 +259,28 @@ def running() -> SparkSession | None:
         return SparkSession.active()
     except PySparkRuntimeError:
         return None
+
+
+@contextmanager
+def _starting_by_exec() -> Iterator[None]:
+    """Let PySpark start Java without running Python in the process that becomes Java.
+
+    It would, so that Java passes over Ctrl-C; the shell does that here. Python takes all locks of logging before
+    such a fork, and then that of all imports: another table's thread, which is importing, may want them the other
+    way round, and both wait for good.
+    """
+    module: Any = java_gateway
+    given = module.Popen
+    module.Popen = _popen
+    try:
+        yield
+    finally:
+        module.Popen = given
+
+
+def _popen(command: Sequence[str], *, preexec_fn: object = None, **more: Any) -> subprocess.Popen[bytes]:
+    started = command if preexec_fn is None else ["/bin/sh", "-c", _PASSING_OVER_CTRL_C, "sh", *command]
+    return subprocess.Popen(started, **more)  # noqa: S603  # PySpark's own command
 
 
 def _end(gateway: Any) -> None:

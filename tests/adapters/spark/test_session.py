@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError
+from pyspark import java_gateway
 from pyspark.errors import PySparkException
 
 from lakeward.adapters.spark import session
@@ -37,6 +38,21 @@ def test_no_folder_is_left_where_a_run_starts(tmp_path: Path, monkeypatch: pytes
     assert folder == f"{tmp_path}/state/spark-warehouse", "Java may be in another folder"
     given = Sessions(set(), {"spark.sql.warehouse.dir": "/elsewhere"}, Path("state/spark.log"))
     assert given.of_our_own["spark.sql.warehouse.dir"] == "/elsewhere"
+
+
+def test_java_is_started_without_a_fork_of_python_and_passes_over_ctrl_c() -> None:
+    """A fork waits for the locks of logging and of imports, which other threads may hold."""
+
+    def fail() -> None:
+        raise AssertionError
+
+    module: Any = java_gateway
+    given = module.Popen
+    with session._starting_by_exec():
+        command = ["/bin/sh", "-c", "kill -INT $$; echo alive: $0", "a word"]
+        process = module.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=fail)
+    assert process.communicate()[0] == "alive: a word\n"
+    assert module.Popen is given
 
 
 def started(folder: Path, java: object, *, archives: bool = False) -> Any:
