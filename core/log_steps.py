@@ -108,9 +108,10 @@ class LogReached(NamedTuple):
     """How far a table has come: least and greatest place, greatest time, and the logs that it has seen.
 
     `read_time` is the greatest time of rows of snapshots in the batch, `snapshot` where the highest initial one
-    lies, whatever the partition that it came in. Partitions of a topic come one apart from the other: `partitions`
-    are how far each has come, by the order behind its objects, and `ends` has that order for the objects of the
-    batch that are of partitions, by theirs.
+    lies, whatever the partition that it came in. Until it `has_begun`, by a change or an earlier batch, all rows of
+    snapshots are of an initial one, whether they say so or not. Partitions of a topic come one apart from another:
+    `partitions` are how far each has come, by the order behind its objects, and `ends` has that order for the
+    objects of the batch that are of partitions, by theirs.
     """
 
     lowest: int | None = None
@@ -119,6 +120,7 @@ class LogReached(NamedTuple):
     logs: frozenset[LogName] = frozenset()
     read_time: int | None = None
     snapshot: SnapshotPlace | None = None
+    has_begun: bool = False
     ends: Mapping[int, int] = {}
     partitions: Mapping[int, LogReached] = {}
 
@@ -137,7 +139,8 @@ class LogReached(NamedTuple):
         """Return how far the partition of an object has come; the table, where it is of none."""
         if order not in self.ends:
             return self
-        return self.partitions.get(self.ends[order], LogReached())._replace(snapshot=self.snapshot)
+        known = self.partitions.get(self.ends[order], LogReached())
+        return known._replace(snapshot=self.snapshot, has_begun=self.has_begun)
 
     def is_new(self, order: int) -> bool:
         """Whether an object is of a partition of which nothing is known yet."""
@@ -155,7 +158,8 @@ class LogReached(NamedTuple):
         """Return this with the bounds and the log of these changes, whatever the partition that they are of."""
         logs = self.logs | {span.log} if span.log.is_told else self.logs
         if span.of_reads:
-            snapshot = _higher(self.snapshot, span)
+            is_initial = span.is_initial or not self.has_begun
+            snapshot = _higher(self.snapshot, span) if is_initial else self.snapshot
             return self._replace(logs=logs, read_time=_greatest(span.latest, self.read_time), snapshot=snapshot)
         least = span.least if span.has_places else 0
         lowest = [place for place in (least, self.lowest) if place]
@@ -165,6 +169,7 @@ class LogReached(NamedTuple):
             highest=max(highest, default=None),
             time=_greatest(span.latest, self.time),
             logs=logs,
+            has_begun=True,
         )
 
     def is_other_server(self, log: LogName) -> bool:
@@ -222,7 +227,7 @@ class LogChange(NamedTuple):
 
 def _higher(known: SnapshotPlace | None, span: LogSpan) -> SnapshotPlace | None:
     """Return the higher of initial snapshots, with the time of its first row."""
-    if not (span.is_initial and span.has_places) or span.earliest is None:
+    if not span.has_places or span.earliest is None:
         return known
     found = SnapshotPlace(span.greatest, span.earliest)
     if known is None or known.place < found.place:

@@ -236,6 +236,7 @@ def _reached(seen: Look, taken: Taken, epoch: int) -> LogReached:
         progress.time,
         logs,
         snapshot=progress.snapshot,
+        has_begun=bool(records),
         ends=ends,
         partitions={} if progress.partitions is None else progress.partitions,
     )
@@ -248,12 +249,16 @@ def _partitions_after(found: Found[F], planned: MergePlan) -> Mapping[int, LogRe
     for item in planned.facts.objects:
         for span in item.spans:
             reached = reached.after(item.object.order, span)
-    return {end: known._replace(read_time=None) for end, known in reached.partitions.items()} or None
+    kept = {end: known._replace(read_time=None, has_begun=False) for end, known in reached.partitions.items()}
+    return kept or None
 
 
 def _snapshot_after(found: Found[F], planned: MergePlan) -> SnapshotPlace | None:
     """Return where the highest initial snapshot lies in the log of the source, once the batch is committed."""
-    reached = LogReached(snapshot=None if planned.replaces else found.standing.progress.snapshot)
+    reached = LogReached()
+    if not planned.replaces:
+        progress = found.standing.progress
+        reached = LogReached(snapshot=progress.snapshot, has_begun=found.taken.reached.has_begun)
     for item in planned.facts.objects:
         reached = reduce(LogReached.with_span, item.spans, reached)
     return reached.snapshot

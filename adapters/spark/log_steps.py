@@ -28,7 +28,17 @@ from lakeward.adapters.spark.events import (
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
 from lakeward.core.events import LOAD_SEQUENCE, NO_SEQUENCE, UNORDERED, Operation
-from lakeward.core.log_steps import LEAST_GAP, OPEN_FOR, OVERLAP, LogName, LogReached, LogSpan, LogStep, LogSteps
+from lakeward.core.log_steps import (
+    LEAST_GAP,
+    OPEN_FOR,
+    OVERLAP,
+    LogName,
+    LogReached,
+    LogSpan,
+    LogStep,
+    LogSteps,
+    SnapshotPlace,
+)
 
 
 def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
@@ -94,13 +104,18 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
     )
     types = {"object": "bigint", **dict.fromkeys(("lowest", "highest", "lowest_of_table"), "decimal(38,0)")}
     types |= {"latest": "bigint", "latest_read": "bigint", "snapshot": "decimal(38,0)", "snapshot_time": "bigint"}
+    types["has_begun"] = "boolean"
     starts = [
-        (o, r.lowest, r.highest, reached.of(o).lowest, r.time, r.read_time, *(r.snapshot or (None, None)))
+        (o, r.lowest, r.highest, reached.of(o).lowest, r.time, r.read_time, *_parts(r.snapshot), r.has_begun)
         for o, r in before.items()
     ]
     compared = changes.join(F.broadcast(inline(frame.sparkSession, types, starts)), "object")
     rows = _with_steps(compared, _of_other_servers(found, before)).collect()
     return {row["object"]: LogSteps(_step(row["sure"]), _step(row["likely"])) for row in rows}
+
+
+def _parts(place: SnapshotPlace | None) -> tuple[int | None, int | None]:
+    return (None, None) if place is None else place
 
 
 def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
@@ -110,10 +125,11 @@ def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
     latest = f"max(CASE WHEN NOT is_read THEN time END) {over}"
     newest = f"greatest(latest, latest_read, max(time) {over})"
     # The highest place comes first, and of that the earliest time.
-    told = "CASE WHEN is_initial AND has_place AND time IS NOT NULL THEN struct(-place AS below, time) END"
+    begins = f"is_read AND NOT has_begun AND coalesce(min(is_read) {over}, true)"
+    is_first = f"(is_initial OR ({begins})) AND has_place AND time IS NOT NULL"
     known = "CASE WHEN snapshot IS NOT NULL THEN struct(-snapshot AS below, snapshot_time AS time) END"
-    snapshot = f"least({known}, min({told}) {over})"
-    running = compared.selectExpr(
+    snapshot = f"least({known}, min(CASE WHEN is_first THEN struct(-place AS below, time) END) {over})"
+    running = compared.selectExpr("*", f"{is_first} AS is_first").selectExpr(
         *("object", "row", "place", "time", "log", "has_place", "is_read"),
         "overlaps AND has_place AND NOT is_read AS overlaps",
         f"NOT has_place OR {is_other} AS is_other",

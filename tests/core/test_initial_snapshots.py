@@ -106,6 +106,28 @@ def test_a_change_below_an_initial_snapshot_that_does_not_tell_its_commit_stops(
     assert found(untold(1, 400, 7201), before=SNAPSHOT) == LogStep(1, UNTOLD, was_open=True)
 
 
+def test_rows_with_which_a_table_begins_are_of_an_initial_snapshot_whether_they_say_so_or_not() -> None:
+    """Flattened messages tell of which snapshot a row is where that was asked for."""
+    first, below = read(1, 500, 7200, is_initial=False), untold(2, 100, 7201)
+    step = LogStep(2, UNTOLD, was_open=True)
+    assert found(first, below, before=LogReached()) == step
+    assert found(first, below, before=LogReached(has_begun=True)) is None
+    assert found(untold(1, 501, 7100), first._replace(row=2), below._replace(row=3), before=LogReached()) is None
+    reached = LogReached()
+    for span in spans_of([first]):
+        reached = reached.after(1, span)
+    assert (reached.snapshot, reached.has_begun) == (SnapshotPlace(500, 7200 * LEAST_GAP), False)
+    assert found(below, before=reached) == step, "of an object behind it"
+
+
+def test_whether_a_table_has_begun_is_so_of_all_its_partitions() -> None:
+    reached = LogReached(ends={1: 10, 2: 20})
+    for span in spans_of([change(1, 300, 60)]):
+        reached = reached.after(1, span)
+    assert (reached.has_begun, reached.of(2).has_begun) == (True, True)
+    assert LogReached(ends={2: 20}).of(2).has_begun is False
+
+
 def test_one_that_committed_while_the_snapshot_began_stops_as_well() -> None:
     assert found(untold(1, 400, 3600), before=SNAPSHOT) == LogStep(1, UNTOLD, was_open=True)
 
@@ -132,7 +154,7 @@ def test_the_highest_initial_snapshot_counts_from_its_first_row_on() -> None:
         spans_of([read(1, 900, 9000, is_initial=False)]),
         spans_of([read(1, 500, 7250)]),
     ]
-    reached = LogReached()
+    reached = LogReached(has_begun=True)
     for span in (one for some in spans for one in some):
         reached = reached.with_span(span)
     assert reached.snapshot == SNAPSHOT.snapshot

@@ -105,10 +105,17 @@ def restarts(random: Random) -> Sequence[LogRestart]:
 REACHED: Final = (
     LogReached(),
     LogReached(lowest=5, highest=80, snapshot=SnapshotPlace(160, OPEN_FOR + 20_000_000)),
-    LogReached(lowest=5, highest=80, time=2_000_000, logs=frozenset({LogName("a", "1"), LogName("a", "3")})),
+    LogReached(
+        lowest=5,
+        highest=80,
+        has_begun=True,
+        time=2_000_000,
+        logs=frozenset({LogName("a", "1"), LogName("a", "3")}),
+    ),
     LogReached(
         lowest=5,
         highest=2000,
+        has_begun=True,
         time=99_000_000,
         ends={order: 50 + 50 * (order // 50) for order in range(200)},
         partitions={
