@@ -15,12 +15,12 @@ from typing import Any, Final
 import deltalake
 import numpy as np
 import pyarrow as pa
-from deltalake import CommitProperties, QueryBuilder
+from deltalake import CommitProperties, QueryBuilder, TableFeatures
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.delta_rs import through_spark
 from lakeward.adapters.delta_rs.anew import rewritten
-from lakeward.adapters.delta_rs.columns import columns_in, to_delta
+from lakeward.adapters.delta_rs.columns import columns_in, has_hidden_ntz, to_delta
 from lakeward.adapters.delta_rs.committing import committing
 from lakeward.adapters.delta_rs.noted import clean_up, noted
 from lakeward.adapters.delta_rs.places import Places
@@ -200,10 +200,13 @@ class DeltaBeside(Beside):
 
     def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> deltalake.DeltaTable:
         """Return the table, made where it is not there, and with the types that it lacked."""
-        table = self.load()
+        table, hidden = self.load(), {name for name, type_ in columns.items() if has_hidden_ntz(type_)}
         if table is None:
             self.places.prepare(self.table)
-            return self.places.made(self.table, self.suffix, to_delta(columns), partition_by, PROPERTIES)
+            first = to_delta({name: type_ for name, type_ in columns.items() if name not in hidden})
+            table = self.places.made(self.table, self.suffix, first, partition_by, PROPERTIES)
+            if not hidden:
+                return table
         self.rename()
         table = self.opened()
         has = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
@@ -212,6 +215,8 @@ class DeltaBeside(Beside):
             self._write_anew(table, {}, {}, other)
             table = self.opened()
         lacking = [field for field in to_delta(columns).fields if field.name not in has]
+        if not hidden.isdisjoint(field.name for field in lacking):
+            table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
         if lacking:
             table.alter.add_columns(lacking)
         return table

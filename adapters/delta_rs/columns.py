@@ -46,6 +46,16 @@ def field_of(name: str, type_: Type) -> dict[str, Any]:
     return {"name": name, "type": written(type_), "nullable": True, "metadata": {}}
 
 
+def has_hidden_ntz(type_: Type) -> bool:
+    """Whether a map has times without a zone: delta-rs 1.6.6 does not look there, and makes no such table."""
+    parts = [part.type for part in type_.parts]
+    return any(map(_has_ntz if type_.name == "map" else has_hidden_ntz, parts))
+
+
+def _has_ntz(type_: Type) -> bool:
+    return type_.name == "timestamp_ntz" or any(_has_ntz(part.type) for part in type_.parts)
+
+
 def written(type_: Type) -> Any:
     """Return a type as the log has it."""
     match type_.name:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.types import StructType
 
 from lakeward.adapters.landed.footers import Footer, Form
 from lakeward.adapters.landed.reading import Reading, below, escaped
@@ -110,7 +111,7 @@ def _with_forms(reader: DataFrameReader, footer: Footer) -> DataFrameReader:
     types = {c.name: forms[c.name].value if c.name in forms else ddl(c.type) for c in footer.schema}
     there, written = {n: t for n, t in types.items() if t != Form.NOTHING.value}, dict(footer.written)
     listed = [f"{quoted(written.get(name, name))} {type_}" for name, type_ in there.items()]
-    return reader.schema(", ".join(listed))
+    return reader.schema(", ".join(listed) if listed else StructType([]))
 
 
 @dataclass(frozen=True, slots=True)

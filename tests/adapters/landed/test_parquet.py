@@ -86,6 +86,18 @@ def test_columns_are_read_by_what_they_mean(spark: SparkSession, tmp_path: Path)
     assert (told["fine"], told["uid"], told["empty"]) == ("2026-11-21T10:20:30.123456001", str(ID), None)
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("active")
+def test_a_file_of_nothing_but_columns_without_values_has_its_rows(tmp_path: Path, spark: SparkSession) -> None:
+    pq.write_table(pa.table({"id": pa.nulls(2), "note": pa.nulls(2)}), tmp_path / "a.parquet")
+    schema = Schema((Column("id", Type("int")), Column("note", Type("date"))))
+    dimension = Dimension(name=TableName("shop", "item"), schema=schema, key=("id",))
+    found = footer(tmp_path / "a.parquet", "shop.item").with_known(dimension.schema)
+    reading = Reading(dimension=dimension, base=str(tmp_path))
+    rows = read_parquet(spark, [str(tmp_path / "a.parquet")], reading, found, has_op=False)
+    assert [tuple(row) for row in rows.select("id", "note", LINE).collect()] == [(None, None, 1), (None, None, 2)]
+
+
 def test_a_column_without_values_has_the_type_that_is_known(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1], "note": pa.nulls(1)}), tmp_path / "a.parquet")
     found, own = footer(tmp_path / "a.parquet", "shop.item"), Column("id", Type("bigint"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,13 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.tables.beside import CHANGES
 from lakeward.adapters.tables.companion import trimming
 from lakeward.adapters.tables.companion.entries import KIND, RECORD
+from lakeward.adapters.tables.small.values import arrow_type
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.job import Idle
 from lakeward.core.preparing import prepare
-from lakeward.core.schema import Type
+from lakeward.core.schema import Type, parse_type
 from lakeward.plugins.testing import Player, Script
 from lakeward.plugins.testing.scripts import NAME, PACKED
 
@@ -41,6 +43,21 @@ Open = Callable[[], Any]
 
 def no_spark() -> SparkSession:
     pytest.fail("it needs no Spark")
+
+
+def test_a_map_of_times_without_a_zone_is_kept_in_delta(tmp_path: Path) -> None:
+    """delta-rs makes no such table, and adds such a column to one that has the feature."""
+    times = parse_type("struct<a: map<string, list<timestamp_ntz>>>")
+    found = {"a": [("b", [datetime(2026, 1, 1)])]}
+    for more in (COLUMNS, {**COLUMNS, "first": times}, {**COLUMNS, "first": times, "second": times}):
+        beside: Any = in_delta(tmp_path)()
+        rows = {name: [found if name in ("first", "second") else None] for name in more}
+        schema = pa.schema([(name, arrow_type(type_)) for name, type_ in more.items()])
+        beside.add(more, [], pa.table(rows, schema), count=0)
+    read = beside.rows("true", ("first", "second")).to_pylist()
+    assert sorted(map(str, read)) == sorted(
+        str({"first": first, "second": second}) for first, second in ((None, None), (found, None), (found, found))
+    )
 
 
 def in_iceberg(folder: Path) -> Open:
