@@ -25,7 +25,7 @@ from lakeward.adapters.files.local_messages import message_of
 from lakeward.adapters.files.local_rows import Cell, Columns, Line, RowLists, Rows, time_text
 from lakeward.adapters.files.local_values import why_not_read
 from lakeward.adapters.files.looking import File
-from lakeward.adapters.files.messages import NO_SCHEMA, versions_by_file, versions_of
+from lakeward.adapters.files.messages import NO_SCHEMA, OF_KEY, versions_by_file, versions_of
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
 from lakeward.adapters.messages.connect import Version
@@ -152,6 +152,7 @@ class LocalMessages:
     def __init__(self, table: TableFiles, lines: Sequence[Line], decoder: Debezium) -> None:
         self._local = LocalDebezium(decoder, table.dimension.source, Documents())
         self._digests: dict[int, tuple[Any, str]] = {}
+        self._reads_keys = table.options.reads_keys
         is_record = table.options.line == "record"
         self.opened = [
             self._local.open(message_of(line, self._local.documents, is_record=is_record)) for line in lines
@@ -185,12 +186,12 @@ class LocalMessages:
         """Return the schemas of messages whose columns are declared, by what stands for them."""
         if not needs_schemas(table.options, table.dimension):
             return {}
-        schemas = {self.digest(one): one.schema for one in self.opened if not one.is_of_other}
+        schemas = {self.digest(one): self._schema(one) for one in self.opened if not one.is_of_other}
         return versions_of(table, ((digest, text_of(schema)) for digest, schema in schemas.items()))
 
     def digest(self, opened: Opened) -> str:
         """Return what stands for the text of the schema of a message, '' where it has none."""
-        schema = opened.schema
+        schema, of = self._schema(opened), "" if opened.schema is not None else OF_KEY
         if schema is None:
             return ""
         known = self._digests.get(id(schema))
@@ -198,7 +199,12 @@ class LocalMessages:
             text = text_of(schema) or ""
             known = (schema, hashlib.md5(text.encode(), usedforsecurity=False).hexdigest())
             self._digests[id(schema)] = known
-        return known[1]
+        return of + known[1]
+
+    def _schema(self, opened: Opened) -> Any:
+        """Return the schema by which a message is read: that of its key, where it is a tombstone that deletes."""
+        is_of_key = opened.schema is None and opened.is_tombstone and self._reads_keys
+        return (opened.message.whole_key or {}).get("schema") if is_of_key else opened.schema
 
     def rows(self, table: TableFiles, versions: Mapping[str, Version]) -> RowLists:
         """Return the messages as rows, each read as the schema beside it says."""

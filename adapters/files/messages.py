@@ -16,10 +16,10 @@ from lakeward.adapters.files.lines import as_messages, read_lines, strange
 from lakeward.adapters.files.looking import File, described_by
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.messages.connect import Described, Version, columns_of
-from lakeward.adapters.messages.debezium import Debezium
+from lakeward.adapters.messages.debezium import IS_TOMBSTONE, Debezium
 from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, Decoded, to_rows
 from lakeward.adapters.messages.dms import DmsMessages
-from lakeward.adapters.messages.message import BODY, part
+from lakeward.adapters.messages.message import BODY, KEY, part
 from lakeward.adapters.messages.wire import Writing
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LINE, NAME, RANK, VALUE
@@ -34,6 +34,10 @@ _HAS_SCHEMA: Final = r'"schema\\*"\s*:\s*\{'
 
 _DIGEST: Final = "_lakeward_schema"
 _SCHEMA: Final = part(BODY, "schema")
+OF_KEY: Final = "key "
+"""Begins what stands for the schema of a message's key, by which a tombstone that deletes is read."""
+
+_KEY_SCHEMA: Final = part(KEY, "schema")
 
 
 def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str], places: DataFrame) -> DataFrame:
@@ -127,15 +131,20 @@ def _schemas_beside(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Ver
     if not needs_schemas(table.options, table.dimension):
         return {}
     lines = read_lines(table.spark(), paths, table.reading).where(f"{VALUE} RLIKE {text(_HAS_SCHEMA)}")
-    schemas = as_messages(lines, table.options.line).selectExpr(f"{_SCHEMA} AS schema")
-    found = schemas.groupBy(F.expr("md5(schema)")).agg(F.first("schema")).collect()
-    return versions_of(table, ((row[0], row[1]) for row in found))
+    messages = as_messages(lines, table.options.line)
+    schemas = messages.selectExpr("'' AS kind", f"{_SCHEMA} AS schema")
+    if table.options.reads_keys:
+        schemas = schemas.unionAll(messages.selectExpr(f"'{OF_KEY}'", _KEY_SCHEMA))
+    found = schemas.groupBy(F.expr("concat(kind, md5(schema))")).agg(F.first("schema")).collect()
+    return versions_of(table, ((row[0], row[1]) for row in found if row[0] is not None))
 
 
 def versions_of(table: TableFiles, schemas: Iterable[tuple[str, str | None]]) -> Mapping[str, Version]:
     """Return the schemas that describe rows, by what stands for them; each is given with that and its text."""
     is_flat = table.options.form == "flattened"
-    found = {digest: columns_of(schema or "", is_flat=is_flat) for digest, schema in schemas}
+    found = {
+        digest: columns_of(schema or "", is_flat=is_flat or digest.startswith(OF_KEY)) for digest, schema in schemas
+    }
     return {digest: Version(digest, columns) for digest, columns in found.items() if columns is not None}
 
 
@@ -194,7 +203,10 @@ def _by_versions(table: TableFiles, opened: DataFrame, versions: Mapping[str, Ve
         groups.pop(plain, None)
     if not groups:
         return _decoded(table, opened, reading.written, broken)
-    opened = opened.withColumn(_DIGEST, F.expr(f"md5({_SCHEMA})"))
+    digest = f"md5({_SCHEMA})"
+    if table.options.reads_keys:
+        digest = f"coalesce({digest}, CASE WHEN {IS_TOMBSTONE} THEN concat('{OF_KEY}', md5({_KEY_SCHEMA})) END)"
+    opened = opened.withColumn(_DIGEST, F.expr(digest))
     frames = [
         _decoded(table, opened.where(_is_one(digests)), dict(zip(reading.written, written, strict=True)))
         for written, digests in groups.items()

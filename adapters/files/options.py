@@ -84,6 +84,14 @@ class FilesOptions(Form, _Where):
         return self
 
     @property
+    def reads_keys(self) -> bool:
+        """Whether the schema of a key tells how it is written in a tombstone, which deletes a row.
+
+        Where types are from schemas, a key's would be that of the table.
+        """
+        return self.tombstones == "delete" and self.line == "record" and self.types != "schema"
+
+    @property
     def is_messages(self) -> bool:
         """Whether lines are messages."""
         return self.format in MESSAGES

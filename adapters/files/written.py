@@ -63,7 +63,10 @@ def reading_of(table: TableFiles, entry: Entry) -> Reading:
     """Return how the cells of a line are read: as the schema in it says, where one stands beside a message."""
     found = object_of(entry.text) if table.options.format == "debezium" else None
     schema = None if found is None else (_body(table, found) or {}).get("schema")
-    columns = columns_of(json.dumps(schema), is_flat=table.options.form == "flattened")
+    is_of_key = schema is None and entry.operation == Operation.DELETE.value and table.options.reads_keys
+    if is_of_key:
+        schema = (object_in((found or {}).get("key")) or {}).get("schema")
+    columns = columns_of(json.dumps(schema), is_flat=is_of_key or table.options.form == "flattened")
     if columns is None:
         return table.reading
     described = {column.name: column for column in columns}

@@ -59,7 +59,7 @@ OPERATIONS: Final = {"c": "insert", "u": "update", "d": "delete", "r": "read", "
 INITIAL_SNAPSHOT: Final = (*("true", "first", "first_in_data_collection", "last_in_data_collection", "last"),)
 """What `snapshot` is in rows of an initial snapshot; in those of an incremental one it is `incremental`."""
 
-_PARSED, _IS_OBJECT, _IS_TOMBSTONE = "_lakeward_parsed", "_lakeward_is_object", "_lakeward_is_tombstone"
+_PARSED, _IS_OBJECT, IS_TOMBSTONE = "_lakeward_parsed", "_lakeward_is_object", "_lakeward_is_tombstone"
 _KEY_PARSED, _KEY_INNER, _KEYS = "_lakeward_key_parsed", "_lakeward_key_inner", "_lakeward_keys"
 _INNER, _PLAIN = "_lakeward_inner", "_lakeward_plain"
 _AFTER, _BEFORE, _SOURCE = "_lakeward_after", "_lakeward_before", "_lakeward_source"
@@ -140,7 +140,7 @@ class Debezium:
         frame = frame.selectExpr(
             "*",
             f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_IS_OBJECT}",
-            f"{_is_tombstone()} AS {_IS_TOMBSTONE}",
+            f"{_is_tombstone()} AS {IS_TOMBSTONE}",
             *(plain if self.is_flat else _enveloped()),
         )
         row = f"coalesce({_PLAIN}, {_INNER}.it)"
@@ -216,7 +216,7 @@ class Debezium:
 
     def tombstone(self) -> str:
         """Return whether a message that was `opened` is a `TOMBSTONE` of the table, as SQL with its name."""
-        return f"coalesce({_IS_TOMBSTONE} AND NOT {OF_OTHER} AND {bare(VALUE)} != '', false) AS {TOMBSTONE}"
+        return f"coalesce({IS_TOMBSTONE} AND NOT {OF_OTHER} AND {bare(VALUE)} != '', false) AS {TOMBSTONE}"
 
     def has_deleted(self) -> str:
         """Return whether a message that was `opened` `HAS_DELETED`, as SQL with its name."""
@@ -327,7 +327,7 @@ class Debezium:
     def _said(self) -> str:
         """Return the operation; without a word for it, what leaves a row may have been there or not."""
         said = cell(_AFTER, "__op") if self.is_flat else _OP
-        cases = [f"WHEN {_IS_TOMBSTONE} THEN 'delete'"] if self.tombstones == "delete" else []
+        cases = [f"WHEN {IS_TOMBSTONE} THEN 'delete'"] if self.tombstones == "delete" else []
         if self.is_flat:
             deleted = cell(_AFTER, "__deleted")
             cases.append(f"WHEN lower({deleted}) = 'true' THEN 'delete'")
@@ -353,7 +353,7 @@ class Debezium:
         """Whether a message has a row of any table: it is no heartbeat, transaction marker or tombstone."""
         if not self.is_flat:
             return f"coalesce({_OP} IN ({', '.join(map(text, OPERATIONS))}), false)"
-        return f"{_AFTER} IS NOT NULL AND NOT {_IS_TOMBSTONE}"
+        return f"{_AFTER} IS NOT NULL AND NOT {IS_TOMBSTONE}"
 
     def _is_unset(self, column: Column) -> str:
         """Whether a column was not sent: not logged, or, by an update, not in the event's schema."""
@@ -394,7 +394,7 @@ class Debezium:
         payload = f"{_INNER}.broken"
         inner = f"WHEN {payload} IS NOT NULL THEN {why_broken(payload, words)} " if self.is_flat else ""
         return (
-            f"CASE WHEN {self._is_nameless()} THEN {text(NAMELESS)} WHEN {_IS_TOMBSTONE} THEN NULL "
+            f"CASE WHEN {self._is_nameless()} THEN {text(NAMELESS)} WHEN {IS_TOMBSTONE} THEN NULL "
             f"WHEN NOT coalesce({_IS_OBJECT}, false) THEN {why_broken(BODY, words)} {inner}"
             f"WHEN {_OPERATION} IS NULL THEN 'the message has no operation, as one that was flattened' "
             f"WHEN {lacks} AND {is_text} THEN {text(IMAGE_AS_TEXT)} "
@@ -406,7 +406,7 @@ class Debezium:
         """Whether a message with a row, or a tombstone that deletes one, does not name the table as it must."""
         named = zip(("schema", "table"), self._names(), strict=True)
         lacks = " OR ".join(f"{name} IS NULL" for part, name in named if part in self.must_name)
-        deletes = _IS_TOMBSTONE if self.tombstones == "delete" else "false"
+        deletes = IS_TOMBSTONE if self.tombstones == "delete" else "false"
         return f"coalesce(({lacks}) AND ({self._has_row()} OR {deletes}), false)" if lacks else "false"
 
     def _is_of_none(self, it: str) -> str:
@@ -424,8 +424,8 @@ class Debezium:
         What has no operation is only passed over where it is known to be no row.
         """
         is_told = _IS_OF_NONE if self.is_flat else f"{_OPERATION} IS NULL AND {_IS_OF_NONE}"
-        is_of_none = f"{_IS_OBJECT} AND ({_OPERATION} = 'm' OR ({is_told})) AND NOT {_IS_TOMBSTONE}"
-        is_skipped = "false" if self.tombstones == "delete" else _IS_TOMBSTONE
+        is_of_none = f"{_IS_OBJECT} AND ({_OPERATION} = 'm' OR ({is_told})) AND NOT {IS_TOMBSTONE}"
+        is_skipped = "false" if self.tombstones == "delete" else IS_TOMBSTONE
         return f"coalesce({is_skipped} OR ({is_of_none}), false) OR {MOVED} OR {OF_OTHER}"
 
 

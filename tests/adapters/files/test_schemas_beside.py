@@ -146,3 +146,48 @@ def test_both_readers_read_schemas_alike(spark: SparkSession, tmp_path: Path) ->
     assert not answer.differences()
     prices = [row["price"] for row in answer.spark.values()]
     assert sorted(price for price in prices if price is not None) == [Decimal("0.1234"), *[Decimal("12.34")] * 3]
+
+
+def keyed(number: int, schema: Mapping[str, Any] | None, value: object, form: str, *, is_gone: bool = True) -> str:
+    """Return a tombstone of the key `price`, `at`, or an insert of it; key and value have such a schema."""
+    own = {"price": value, "at": BEFORE * 10**3}
+    said = {"price": schema or {"type": "string"}, "at": time("Timestamp")}
+    fields = [{"field": column, **described} for column, described in said.items()]
+    key = own if schema is None else {"schema": {"type": "struct", "fields": fields}, "payload": own}
+    body = None if is_gone else json.loads(json.loads(message(number, own, said, form))["value"])
+    empty = {"schema": None, "payload": None} if number % 2 else None
+    return json.dumps({"key": json.dumps(key) if number % 3 else key, "value": empty if is_gone else body})
+
+
+GONE: Final = (
+    (decimal(0), "AMg=", Decimal("200.0000")),
+    (decimal(2), "BNI=", Decimal("12.3400")),
+    ({"type": "string"}, "1234", Decimal("1234.0000")),
+    (decimal(4), "BNI=", Decimal("0.1234")),
+    (None, "BNI=", Decimal("0.1234")),
+)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("form", ["envelope", "flattened"])
+def test_the_schema_of_a_key_tells_how_a_tombstone_has_it(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    """Rows went in by the schema of their values: by another scale or unit a tombstone would be of another row."""
+    place = tmp_path / "shop" / "item"
+    place.mkdir(parents=True)
+    lines = [keyed(number, schema, value, form) for number, (schema, value, _) in enumerate(GONE, 1)]
+    lines.append(keyed(7, decimal(0), "AMg=", form, is_gone=False))
+    (place / "0.json").write_text("\n".join(lines) + "\n", "utf-8")
+    settings = {"format": "debezium", "line": "record", "form": form, "tombstones": "delete", "places": "arrival"}
+    table = replace(table_of(tmp_path, spark, "shop.item", TYPES, settings, key=("price", "at")), patterns=FORMATS)
+    read = [Line("shop/item/0.json", number, line) for number, line in enumerate(lines, 1)]
+    rows = read_rows(table, read, {})
+    assert [*rows["price"]] == [*(value for *_, value in GONE), Decimal("200.0000")]
+    assert [at == BEFORE * 10**6 for at in rows["at"]] == [*(schema is not None for schema, *_ in GONE), True]
+    (answer,) = ask_both(spark, [Feed(table, ["0.json"])])
+    assert (answer.differences(), *answer.left) == ([],)
+    numbers = dict.fromkeys(("row", "epoch", "sequence", "order", "batch", "since"), 1)
+    entry = Entry(key=None, reason="cast", detail="", object="0.json", operation="delete", text=lines[0], **numbers)
+    assert reading_of(table, entry).written["price"].scale == 0
+    assert cells_of_line(table, entry).after["price"] == "AMg="
+    skips = replace(table, options=table.options.model_copy(update={"tombstones": "skip"}))
+    assert read_rows(skips, read[:1], {})["price"] == [None]
