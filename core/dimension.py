@@ -149,7 +149,7 @@ class Dimension:
 
     Without a `key` the table is append-only, unless rows `match` by their images. `sequences` says what the order
     of its events is made of. With `keeps_text` a source gives the text of every row, not of rejects alone: rows may
-    be refused after they are read. Where it `has_rules` they make its columns of those that are read. What the
+    be refused after they are read. With `has_column_rules` column rules make its columns. What the
     source's catalogue says: `orders` are the columns of files that do not name them, in order, those of now first;
     the types of `announced` are said by it alone, so that a file which has types is believed before it. With
     `snapshots` its full loads come again and again. With a `history` every version of a row is kept, not the last
@@ -168,7 +168,7 @@ class Dimension:
     policies: Policies = FOLLOWING
     tolerance: Tolerance = Tolerance()
     keeps_text: bool = False
-    has_rules: bool = False
+    has_column_rules: bool = False
     orders: tuple[tuple[str, ...], ...] = ()
     announced: frozenset[str] = frozenset()
     snapshots: Snapshots | None = None

@@ -158,8 +158,11 @@ class LogReached(NamedTuple):
         """Return this with the bounds and the log of these changes, whatever the partition that they are of."""
         logs = self.logs | {span.log} if span.log.is_told else self.logs
         if span.of_reads:
-            is_initial = span.is_initial or not self.has_begun
-            snapshot = _higher(self.snapshot, span) if is_initial else self.snapshot
+            snapshot = self.snapshot
+            if span.is_initial:
+                snapshot = _higher(snapshot, span, span.greatest)
+            elif not self.has_begun:
+                snapshot = _higher(snapshot, span, span.least)  # rows behind the first change may be of a later one
             return self._replace(logs=logs, read_time=_greatest(span.latest, self.read_time), snapshot=snapshot)
         least = span.least if span.has_places else 0
         lowest = [place for place in (least, self.lowest) if place]
@@ -225,11 +228,11 @@ class LogChange(NamedTuple):
     is_truncate: bool = False
 
 
-def _higher(known: SnapshotPlace | None, span: LogSpan) -> SnapshotPlace | None:
-    """Return the higher of initial snapshots, with the time of its first row."""
+def _higher(known: SnapshotPlace | None, span: LogSpan, place: int) -> SnapshotPlace | None:
+    """Return the higher of initial snapshots, with the time of its first row; a span's is at a place."""
     if not span.has_places or span.earliest is None:
         return known
-    found = SnapshotPlace(span.greatest, span.earliest)
+    found = SnapshotPlace(place, span.earliest)
     if known is None or known.place < found.place:
         return found
     return known if found.place < known.place else min(known, found)
@@ -240,12 +243,12 @@ def _greatest(*times: int | None) -> int | None:
 
 
 def spans_of(changes: Iterable[LogChange]) -> tuple[LogSpan, ...]:
-    """Return the spans of the changes of one object: what sources that read with an engine find in SQL."""
+    """Return the spans of the changes of one object, by their first rows: what an engine finds in SQL."""
     groups: dict[tuple[LogName, bool, bool, bool], list[LogChange]] = {}
     for change in changes:
         kind = (change.log, change.is_read, change.has_place, change.is_initial)
         groups.setdefault(kind, []).append(change)
-    return tuple(_span(alike) for alike in groups.values())
+    return tuple(sorted((_span(alike) for alike in groups.values()), key=lambda span: span.row))
 
 
 def _span(changes: Sequence[LogChange]) -> LogSpan:

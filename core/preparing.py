@@ -236,7 +236,7 @@ def _reached(seen: Look, taken: Taken, epoch: int) -> LogReached:
         progress.time,
         logs,
         snapshot=progress.snapshot,
-        has_begun=bool(records),
+        has_begun=bool(highest),
         ends=ends,
         partitions={} if progress.partitions is None else progress.partitions,
     )

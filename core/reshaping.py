@@ -28,7 +28,7 @@ class Split(Rule):
         return (self.column,)
 
     def may_make(self, name: str) -> bool:
-        """Whether a part is called so."""
+        """Return whether a part has this name."""
         return name in self.into
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
@@ -53,7 +53,7 @@ class Concat(Rule):
         return self.columns
 
     def may_make(self, name: str) -> bool:
-        """Whether its column is called so."""
+        """Return whether its column has this name."""
         return name == self.to
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
@@ -79,7 +79,7 @@ class Constant(Rule):
         return ()
 
     def may_make(self, name: str) -> bool:
-        """Whether its column is called so."""
+        """Return whether its column has this name."""
         return name == self.to
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
@@ -146,7 +146,7 @@ class Flatten(Rule):
         return (self.column,)
 
     def may_make(self, name: str) -> bool:
-        """Whether a field may be called so."""
+        """Return whether a field may have this name."""
         return name.startswith(self.prefix)
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
@@ -179,7 +179,7 @@ class Sql(Rule):
         return self.columns
 
     def may_make(self, name: str) -> bool:
-        """Whether its column is called so."""
+        """Return whether its column has this name."""
         return name == self.to
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:

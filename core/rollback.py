@@ -93,7 +93,7 @@ def _refuse_reloads(job: Job[F], undone: Undone) -> None:
 def _refuse_gone(job: Job[F], undone: Undone) -> None:
     """Refuse where objects that are to be applied again are not there any more, in an archive, say."""
     wanted = {found.object.name: found.object for found in undone.objects}
-    if gone := job.source.missing(job.dimension, [*wanted.values()]):
+    if gone := job.source.find_missing(job.dimension, [*wanted.values()]):
         files = format_count(len(gone), "file that was applied since is", "files that were applied since are")
         raise SourceError(
             f"{job.dimension.name}: {files} not there any more",

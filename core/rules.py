@@ -47,7 +47,7 @@ class Rule(ABC):
         return ()
 
     def may_make(self, name: str) -> bool:
-        """Whether it makes or changes a column of this name of some schema."""
+        """Return whether the rule may make or change a column of this name."""
         return False
 
 
@@ -66,7 +66,7 @@ class OfColumn(Rule):
         return self.column if self.to is None else self.to
 
     def may_make(self, name: str) -> bool:
-        """Whether what comes of it is called so."""
+        """Return whether its target has this name."""
         return name == self.target
 
     def reads(self, schema: Schema) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ class Rename(Rule):
         return (self.column,)
 
     def may_make(self, name: str) -> bool:
-        """Whether it is its new name."""
+        """Return whether the new name is this one."""
         return name == self.to
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:

@@ -165,9 +165,9 @@ class ShapedSource(Generic[F]):
             raise _rejected(dimension, *told[0])
         return before
 
-    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+    def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return those of applied objects that could not be read once more."""
-        return self.source.missing(self._at_the_source(dimension), objects)
+        return self.source.find_missing(self._at_the_source(dimension), objects)
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> F:
         """Return a frame of one truncate, with the columns of the table."""
@@ -243,7 +243,7 @@ class ShapedSource(Generic[F]):
             key = ()
         keeps_text = dimension.keeps_text or rules.refuse
         return replace(
-            dimension, schema=declared, key=key, keeps_text=keeps_text, has_rules=bool(rules.columns)
+            dimension, schema=declared, key=key, keeps_text=keeps_text, has_column_rules=bool(rules.columns)
         )
 
 

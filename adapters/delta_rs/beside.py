@@ -211,12 +211,13 @@ class DeltaBeside(Beside):
         table = self.opened()
         has = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
         other = {name: type_ for name, type_ in columns.items() if has.get(name, type_) != type_}
+        lacking = [field for field in to_delta(columns).fields if field.name not in has]
+        if not hidden.isdisjoint([*other, *(field.name for field in lacking)]):
+            table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
+            table = self.opened()
         if other:
             self._write_anew(table, {}, {}, other)
             table = self.opened()
-        lacking = [field for field in to_delta(columns).fields if field.name not in has]
-        if not hidden.isdisjoint(field.name for field in lacking):
-            table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
         if lacking:
             table.alter.add_columns(lacking)
         return table

@@ -132,9 +132,9 @@ class DmsSource:
         has_more = any(item.name not in past.seen for item in own)
         return [*own, *self.shared.of_table(table, of_all, past, has_more=has_more)]
 
-    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+    def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return applied files that are not in the landing folder any more."""
-        return self.folder.missing_files(dimension.source, objects)
+        return self.folder.find_missing(dimension.source, objects)
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
         """Return a truncate: DMS deletes the files of a table instead of writing one."""
@@ -281,7 +281,7 @@ class DmsSource:
             renames, declared = dimension.policies.renames, dimension.schema
             found = found.with_names([*self._names_of_endpoint(dimension), *declared.names, *renames, *known.names])
             found = found.with_known(declared, known, renames=renames)
-            if not is_there and (dimension.has_rules or not dimension.key or len(declared)):
+            if not is_there and (dimension.has_column_rules or not dimension.key or len(declared)):
                 refuse_unknown(found, str(dimension.name), item.name)
             return File(item, name, schema=found.schema, forms=found.forms, written=found.written)
         if not len(dimension.schema):

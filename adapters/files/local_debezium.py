@@ -75,7 +75,7 @@ class LocalDebezium:
     def open(self, message: Message) -> Opened:
         """Take a message apart."""
         found = Opened(message, broken=message.wrong)
-        found.is_tombstone = _is_tombstone(message.value)
+        found.is_tombstone = is_tombstone(message.value)
         op = self._open_row(found) if self.decoder.is_flat else self._open_envelope(found)
         header = message.new_key if message.old_key is None else message.old_key
         if header is not None:
@@ -260,7 +260,7 @@ def differs(found: str | None, own: str) -> bool:
     return found.lower() != own.lower()
 
 
-def _is_tombstone(value: Any) -> bool:
+def is_tombstone(value: Any) -> bool:
     """Return whether a message has no value: none at all, an empty one, or a schema of nothing."""
     if value is None:
         return True

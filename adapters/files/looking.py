@@ -113,7 +113,7 @@ def _look_at(table: TableFiles, item: SourceObject, stands: Schema | None, befor
             found = footer(file, str(dimension.name), item.name)
             found = found.with_names(_names_wanted(table, stands))
             found = found.with_known(dimension.schema, stands, before, renames=dimension.policies.renames)
-            if stands is None and (dimension.has_rules or not dimension.key or len(dimension.schema)):
+            if stands is None and (dimension.has_column_rules or not dimension.key or len(dimension.schema)):
                 # Rules may make the columns of a table that is there, so that its own say nothing here.
                 refuse_unknown(found, str(dimension.name), item.name)
             return File(item, form, schema=found.schema, forms=found.forms, written=found.written)

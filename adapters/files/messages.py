@@ -16,7 +16,7 @@ from lakeward.adapters.files.lines import as_messages, read_lines, strange
 from lakeward.adapters.files.looking import File, described_by
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.messages.connect import Described, Version, columns_of
-from lakeward.adapters.messages.debezium import IS_TOMBSTONE, Debezium
+from lakeward.adapters.messages.debezium import IS_TOMBSTONE, Debezium, is_tombstone
 from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, Decoded, to_rows
 from lakeward.adapters.messages.dms import DmsMessages
 from lakeward.adapters.messages.message import BODY, KEY, part
@@ -131,10 +131,11 @@ def _schemas_beside(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Ver
     if not needs_schemas(table.options, table.dimension):
         return {}
     lines = read_lines(table.spark(), paths, table.reading).where(f"{VALUE} RLIKE {text(_HAS_SCHEMA)}")
-    messages = as_messages(lines, table.options.line)
-    schemas = messages.selectExpr("'' AS kind", f"{_SCHEMA} AS schema")
-    if table.options.reads_keys:
-        schemas = schemas.unionAll(messages.selectExpr(f"'{OF_KEY}'", _KEY_SCHEMA))
+    is_of_key = is_tombstone() if table.options.reads_keys else "false"
+    schemas = as_messages(lines, table.options.line).selectExpr(
+        f"CASE WHEN {is_of_key} THEN '{OF_KEY}' ELSE '' END AS kind",
+        f"CASE WHEN {is_of_key} THEN {_KEY_SCHEMA} ELSE {_SCHEMA} END AS schema",
+    )
     found = schemas.groupBy(F.expr("concat(kind, md5(schema))")).agg(F.first("schema")).collect()
     return versions_of(table, ((row[0], row[1]) for row in found if row[0] is not None))
 

@@ -87,7 +87,7 @@ class FilesOptions(Form, _Where):
     def reads_keys(self) -> bool:
         """Whether the schema of a key tells how it is written in a tombstone, which deletes a row.
 
-        Where types are from schemas, a key's would be that of the table.
+        Not with `types = "schema"`: the schema of a key would be taken for the columns of the table.
         """
         return self.tombstones == "delete" and self.line == "record" and self.types != "schema"
 

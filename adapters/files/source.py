@@ -152,10 +152,10 @@ class FilesSource:
         places, place = self.folder.places, self._options(dimension).place(snapshots=True)
         return replace(self.folder, places=replace(places, own={**places.own, dimension.source: place}))
 
-    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+    def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return applied files that are not in the landing folder any more."""
         folder = self.folder if dimension.snapshots is None else self._folder_of_snapshots(dimension)
-        return folder.missing_files(dimension.source, objects)
+        return folder.find_missing(dimension.source, objects)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, where there is one."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from lakeward.adapters.files.columns import writings
+from lakeward.adapters.files.local_debezium import is_tombstone
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.messages.connect import columns_of
@@ -63,9 +64,9 @@ def reading_of(table: TableFiles, entry: Entry) -> Reading:
     """Return how the cells of a line are read: as the schema in it says, where one stands beside a message."""
     found = object_of(entry.text) if table.options.format == "debezium" else None
     schema = None if found is None else (_body(table, found) or {}).get("schema")
-    is_of_key = schema is None and entry.operation == Operation.DELETE.value and table.options.reads_keys
-    if is_of_key:
-        schema = (object_in((found or {}).get("key")) or {}).get("schema")
+    is_of_key = found is not None and table.options.reads_keys and is_tombstone(found.get("value"))
+    if found is not None and is_of_key:
+        schema = (object_in(found.get("key")) or {}).get("schema")
     columns = columns_of(json.dumps(schema), is_flat=is_of_key or table.options.form == "flattened")
     if columns is None:
         return table.reading

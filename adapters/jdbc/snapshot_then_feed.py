@@ -144,12 +144,12 @@ class SnapshotThenFeed:
         self.snapshot.archive(dimension, staged)
         return self.feed.archive(dimension, ranges)
 
-    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+    def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return what the feed lacks of them; raises ConfigError where the snapshot is among them."""
         staged, ranges = _split(objects)
         if staged:
             raise _no_way_back(dimension)
-        return self.feed.missing(dimension, ranges)
+        return self.feed.find_missing(dimension, ranges)
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
         """Return a truncate that no message tells."""

@@ -80,9 +80,11 @@ class JdbcSource:
         """
         return self._take(dimension, past, self._reads(dimension.source))
 
-    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Return nothing, since rows are read again; of a table that keeps what ended all, which is lost there."""
-        return [item.name for item in objects] if dimension.keeps_ended else ()
+    def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return nothing: rows are read again. Raises ConfigError for a table that keeps rows which ended."""
+        if dimension.keeps_ended and objects:
+            raise _no_way_back(dimension)
+        return ()
 
     def take_once(
         self, dimension: Dimension, past: Past, topic: str, find_starts: Callable[[], Sequence[str]]
@@ -254,6 +256,14 @@ class JdbcSource:
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return mended rows as events."""
         return self.files.mend(dimension, entries)
+
+
+def _no_way_back(dimension: Dimension) -> ConfigError:
+    return ConfigError(
+        f"{dimension.name}: it cannot be taken back over what was read from its database",
+        found="it keeps rows that ended, and a database has no rows but those of now",
+        todo=f"Nothing was changed. `lakeward reload {dimension.name}` reads the table anew.",
+    )
 
 
 def _check(dimension: Dimension, reads: JdbcSourceOptions) -> None:

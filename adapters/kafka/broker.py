@@ -53,6 +53,10 @@ class Broker(Protocol):
         """Return a topic, or None where there is none of that name."""
         ...
 
+    def is_compacted(self, topic: str) -> bool:
+        """Return whether the broker removes messages from the midst of a topic (`cleanup.policy`)."""
+        ...
+
     def offsets_at(self, topic: str, partitions: Collection[int], millis: int) -> Mapping[int, int]:
         """Return for partitions the first offset at or after a time, in milliseconds since 1970.
 

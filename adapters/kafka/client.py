@@ -21,7 +21,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from lakeward.adapters.kafka.broker import NO_ID, Offsets, Record, Topic
 from lakeward.adapters.kafka.msk_tokens import MskTokens
@@ -84,6 +84,12 @@ class KafkaBroker:
         high = self._list_offsets(topic, numbers, OffsetSpec.latest())
         offsets = {number: Offsets(low[number], high[number]) for number in numbers}
         return Topic(topic, _id_of(said.topic_id), offsets)
+
+    def is_compacted(self, topic: str) -> bool:
+        """Return whether the broker removes messages from the midst of a topic."""
+        wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        found = self._ask(lambda: _result_of(self._admin.describe_configs([wanted], **self._patience)))
+        return "compact" in found["cleanup.policy"].value
 
     def offsets_at(self, topic: str, partitions: Collection[int], millis: int) -> Mapping[int, int]:
         """Return for partitions the first offset at or after a time, in milliseconds since 1970."""

@@ -19,6 +19,9 @@ _ANEW: Final = (
 )
 
 
+_LOAD_ANEW: Final = "The table can be loaded anew, as docs/alarms.md says."
+
+
 def refuse_other_topic(table: TableName, name: str, topic: Topic | None, applied: Collection[OffsetRange]) -> None:
     """Raise KAFKA-002 where the topic is not the one that the table was read from, by what its commits say."""
     if not applied:
@@ -78,6 +81,33 @@ def refuse_lost(table: TableName, topic: Topic, positions: Mapping[int, int]) ->
             f"`lakeward ack {table} {LOST_ALARM}`; the table goes on behind them.",
             about=[one.name for one in lost],
         )
+
+
+def refuse_rollback(table: TableName, topic: Topic, ranges: Collection[OffsetRange], *, is_compacted: bool) -> None:
+    """Raise SourceError where messages that are to be applied again are gone, or ConfigError where some may be."""
+    if is_compacted:
+        raise ConfigError(
+            f"{table}: it cannot be taken back over messages of a compacted topic",
+            found=f"the broker may have removed messages from the midst of {topic.name}, deletes among them",
+            todo=f"Nothing was changed. {_LOAD_ANEW}",
+        )
+    for one in ranges:
+        low, high = topic.partitions[one.partition]
+        if one.start < low or one.end > high:
+            raise SourceError(
+                f"{table}: messages that were applied since are gone from the broker",
+                found=f"{one.words}; there are {low:,} to {high - 1:,}",
+                todo=f"Nothing was changed: they could not be applied again. {_LOAD_ANEW}",
+            )
+
+
+def no_way_back(table: TableName) -> ConfigError:
+    """Say that a table began at the end of its topic, and that only its first commit tells where that was."""
+    return ConfigError(
+        f"{table}: it cannot be taken back behind its first messages",
+        found='it began at the end of its topic (`start = "latest"`): its first commit alone tells where that is',
+        todo=f"Nothing was changed. {_LOAD_ANEW}",
+    )
 
 
 def refuse_unknown_start(table: TableName, topic: Topic) -> None:

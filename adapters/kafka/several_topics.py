@@ -82,6 +82,10 @@ class SeveralTopics:
             partitions |= {number * _PARTITIONS + own: offsets for own, offsets in found.partitions.items()}
         return Topic(topic, "--".join(ids), partitions)
 
+    def is_compacted(self, topic: str) -> bool:
+        """Return whether one of the topics is compacted."""
+        return any(map(self.broker.is_compacted, topic.split(BETWEEN)))
+
     def offsets_at(self, topic: str, partitions: Collection[int], millis: int) -> Mapping[int, int]:
         """Return for partitions the first offset at or after a time, in milliseconds since 1970."""
         found: dict[int, int] = {}

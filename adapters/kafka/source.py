@@ -20,9 +20,11 @@ from lakeward.adapters.kafka.landing_form import LandingForm
 from lakeward.adapters.kafka.loss import (
     LOST_ALARM,
     acked_ranges,
+    no_way_back,
     refuse_end,
     refuse_lost,
     refuse_other_topic,
+    refuse_rollback,
     refuse_unknown_start,
     topic_changed,
 )
@@ -323,23 +325,23 @@ class KafkaSource:
         self._tell(table, read_names(item.name for item in objects))
         return self.staging.remove(table, objects) if self.options.landing == "removed" else ()
 
-    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Return the ranges of applied messages that the broker does not have any more, or has of another topic.
+    def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return nothing: the broker has the messages still, or an error is raised. Staged files are not asked.
 
-        Staged files are not asked. Where a table began at the end of its topic, only its first commit says where
-        that was: the range before it, which has no messages, counts as missing.
+        Raises AlarmRaised for a topic that is another one now, SourceError for messages that are gone, and
+        ConfigError for a table that began at the end of its topic, which only its first commit tells, and for a
+        topic that is compacted: a delete may be gone from the midst of it.
         """
         name, ranges = self.topic_of(dimension.source), read_names(item.name for item in objects)
         topic = self.broker.find(name)
         refuse_other_topic(dimension.name, name, topic, ranges)
-        there = {} if topic is None else topic.partitions
         begins = {item.name for item in objects if item.size == 0}
-
-        def is_missing(one: OffsetRange) -> bool:
-            low, high = there[one.partition]
-            return self.options.start == "latest" if one.name in begins else one.start < low or one.end > high
-
-        return [one.name for one in ranges if is_missing(one)]
+        messages = [one for one in ranges if one.name not in begins]
+        if topic is not None and messages:
+            refuse_rollback(dimension.name, topic, messages, is_compacted=self.broker.is_compacted(name))
+        if begins.intersection(one.name for one in ranges) and self.options.start == "latest":
+            raise no_way_back(dimension.name)
+        return ()
 
     def _tell(self, table: TableName, applied: Sequence[OffsetRange]) -> None:
         """Tell the group; where that fails it is said in the log, and the commit stands."""

@@ -111,7 +111,7 @@ class Folder:
             ) from error
         return list(found.values()), sorted(others - found.keys())
 
-    def missing_files(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
+    def find_missing(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return the names of those of these files that are not there any more; raises as `list` does."""
         listed, _ = self.list(table) or ((), ())
         there = {item.name for item in listed}

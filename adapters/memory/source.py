@@ -157,7 +157,7 @@ class MemorySource:
                 reached = reached.after(order, span)
         return told
 
-    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+    def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return the names of those that would not be taken by a table that begins."""
         taken = self.take(dimension, Past())
         there = {item.name for item in (*taken.objects, *taken.left)}

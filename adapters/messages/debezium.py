@@ -140,7 +140,7 @@ class Debezium:
         frame = frame.selectExpr(
             "*",
             f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_IS_OBJECT}",
-            f"{_is_tombstone()} AS {IS_TOMBSTONE}",
+            f"{is_tombstone()} AS {IS_TOMBSTONE}",
             *(plain if self.is_flat else _enveloped()),
         )
         row = f"coalesce({_PLAIN}, {_INNER}.it)"
@@ -445,8 +445,8 @@ def _is_wrapped() -> str:
     return f"{has(it, 'payload')} AND cardinality({it}) - int({has(it, 'schema')}) = 1"
 
 
-def _is_tombstone() -> str:
-    """Whether a message has no value: none at all, an empty one, or a schema of nothing."""
+def is_tombstone() -> str:
+    """Return whether a message has no value, as SQL: none at all, an empty one, or a schema of nothing."""
     body = bare(BODY)
     is_null = f"{BODY} IS NULL OR {body} IN ('', 'null', '{{}}')"
     return f"coalesce({is_null} OR (length({BODY}) < 100 AND {body} RLIKE {text(NO_ROW)}), false)"

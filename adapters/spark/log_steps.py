@@ -42,7 +42,7 @@ from lakeward.core.log_steps import (
 
 
 def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
-    """Return the changes of one object by the log that they are of, and its rows of snapshots likewise.
+    """Return the changes of one object by the log that they are of, and its rows of snapshots, by their first rows.
 
     Changes that tell no place are apart from those that do; what tells neither operation nor place may be a change.
     Rows that cannot be applied are changes where all that are alike tell a place: a log may begin with one.
@@ -54,7 +54,7 @@ def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
             is_read = group.operation == Operation.READ.value and group.greatest[0] != NO_SEQUENCE
             is_initial = INITIAL in group.flags
             found[LogName.of(group.log), is_read, has_places, is_initial].append(group)
-    return tuple(_log_span(*kind, alike) for kind, alike in found.items())
+    return tuple(sorted((_log_span(*kind, alike) for kind, alike in found.items()), key=lambda span: span.row))
 
 
 def _is_of_log(group: Group) -> bool:

@@ -101,7 +101,12 @@ LOCAL: Final[Mapping[str, str]] = {
 """What a Spark of our own is started with, unless the settings say otherwise."""
 
 
-_PASSING_OVER_CTRL_C: Final = 'trap "" INT; exec "$@"'
+_PASSING_OVER_CTRL_C: Final = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""A shell may drop variables of the environment whose names it does not know."""
 
 _MOMENT: Final = 10.0
 """Seconds after which the end of Java can be seen, once it answers no more."""
@@ -265,7 +270,7 @@ def running() -> SparkSession | None:
 def _starting_by_exec() -> Iterator[None]:
     """Let PySpark start Java without running Python in the process that becomes Java.
 
-    It would, so that Java passes over Ctrl-C; the shell does that here. Python takes all locks of logging before
+    It would, so that Java passes over Ctrl-C; a new Python does that here. Python takes all locks of logging before
     such a fork, and then that of all imports: another table's thread, which is importing, may want them the other
     way round, and both wait for good.
     """
@@ -279,7 +284,8 @@ def _starting_by_exec() -> Iterator[None]:
 
 
 def _popen(command: Sequence[str], *, preexec_fn: object = None, **more: Any) -> subprocess.Popen[bytes]:
-    started = command if preexec_fn is None else ["/bin/sh", "-c", _PASSING_OVER_CTRL_C, "sh", *command]
+    passing_over = [] if preexec_fn is None else [sys.executable, "-I", "-S", "-c", _PASSING_OVER_CTRL_C]
+    started = [*passing_over, *command]
     return subprocess.Popen(started, **more)  # noqa: S603  # PySpark's own command
 
 

@@ -54,8 +54,8 @@ class Source(Protocol[F]):
         """Read the objects whole. Those that changed meanwhile, and all after them, are left out."""
         ...
 
-    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Return the names of those of these applied objects that could not be read once more.
+    def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return the names of applied objects that cannot be read again.
 
         Raises ConfigError, with the reason, where a table cannot be read again from before them.
         """

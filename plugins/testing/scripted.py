@@ -81,7 +81,7 @@ class ScriptedSource:
         )
         return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
 
-    def missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+    def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return nothing: a script delivers again what is to be applied again."""
         return ()
 

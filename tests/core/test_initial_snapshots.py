@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final
 
 import pytest
@@ -113,6 +114,9 @@ def test_rows_with_which_a_table_begins_are_of_an_initial_snapshot_whether_they_
     assert found(first, below, before=LogReached()) == step
     assert found(first, below, before=LogReached(has_begun=True)) is None
     assert found(untold(1, 501, 7100), first._replace(row=2), below._replace(row=3), before=LogReached()) is None
+    for rows in ([first, below], [first, below, read(3, 9000, 9000, is_initial=False)]):
+        after = reduce(LogReached.with_span, spans_of(reversed(rows)), LogReached())
+        assert after.snapshot == SnapshotPlace(500, 7200 * LEAST_GAP), "a change behind it ends what counts"
     reached = LogReached()
     for span in spans_of([first]):
         reached = reached.after(1, span)

@@ -55,7 +55,7 @@ def asked(rules: TableRules) -> Dimension:
 )
 def test_a_key_that_no_rule_makes_is_that_of_the_source(rule: Rule) -> None:
     found = asked(TableRules(columns=(rule,)))
-    assert (found.key, found.has_rules) == (("id", "part"), True)
+    assert (found.key, found.has_column_rules) == (("id", "part"), True)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,6 @@ def test_of_what_rules_make_a_key_nobody_knows_before_the_columns_are(rule: Rule
 
 def test_rules_of_quality_leave_the_key_and_declared_columns_tell_it() -> None:
     found = asked(TableRules(quality=(NotNull(of=("id",)),)))
-    assert (found.key, found.has_rules) == (("id", "part"), False)
+    assert (found.key, found.has_column_rules) == (("id", "part"), False)
     declared = Schema((Column("nr", INT), Column("part", TEXT)))
     assert asked(TableRules(columns=(Rename(column="nr", to="id"),), source=declared)).key == ("nr", "part")

@@ -30,6 +30,7 @@ class FakeBroker:
     made: dict[str, tuple[str, dict[int, FakePartition]]] = field(default_factory=dict)
     told: dict[str, dict[int, int]] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
+    compacted: set[str] = field(default_factory=set)
 
     def create(self, topic: str, partitions: int = 1) -> None:
         """Make a topic, or make it anew."""
@@ -85,6 +86,9 @@ class FakeBroker:
             return None
         id_, partitions = self.made[topic]
         return Topic(topic, id_, {number: Offsets(one.low, one.high) for number, one in partitions.items()})
+
+    def is_compacted(self, topic: str) -> bool:
+        return topic in self.compacted
 
     def offsets_at(self, topic: str, partitions: Collection[int], millis: int) -> Mapping[int, int]:
         found = {}

@@ -189,5 +189,7 @@ def test_the_schema_of_a_key_tells_how_a_tombstone_has_it(spark: SparkSession, t
     entry = Entry(key=None, reason="cast", detail="", object="0.json", operation="delete", text=lines[0], **numbers)
     assert reading_of(table, entry).written["price"].scale == 0
     assert cells_of_line(table, entry).after["price"] == "AMg="
+    told = {**json.loads(lines[0]), "value": {"op": "d", "before": {"price": "AMg=", "at": 1}}}
+    assert reading_of(table, replace(entry, text=json.dumps(told))).written["price"].scale is None, "it has a value"
     skips = replace(table, options=table.options.model_copy(update={"tombstones": "skip"}))
     assert read_rows(skips, read[:1], {})["price"] == [None]

@@ -28,7 +28,7 @@ from lakeward.adapters.kafka.backlog import KafkaBacklog
 from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import Dimension, Snapshots
-from lakeward.core.errors import AlarmRaised, ConfigError
+from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.loads import Load
 from lakeward.core.schema import Column, Schema, parse_type
@@ -338,11 +338,12 @@ def test_a_table_is_taken_back_over_its_messages_and_not_over_its_snapshot(tmp_p
     assert (len(snapshot), len(feed)) == (2, 2)
     source = shop.open()
     dimension = dimension_of(source)
-    assert source.missing(dimension, feed) == []
+    assert source.find_missing(dimension, feed) == ()
     shop.broker.delete_before(TOPIC, 10)
-    assert [name[: len(TOPIC) + 2] for name in source.missing(dimension, feed)] == [f"{TOPIC}+0"]
+    with pytest.raises(SourceError, match="are gone from the broker"):
+        source.find_missing(dimension, feed)
     with pytest.raises(ConfigError, match="cannot be taken back behind the snapshot"):
-        source.missing(dimension, [*feed, snapshot[0]])
+        source.find_missing(dimension, [*feed, snapshot[0]])
     with pytest.raises(ConfigError, match="cannot be taken back behind the snapshot"):
         source.take(dimension, Past())
 

@@ -126,7 +126,7 @@ def test_where_rules_make_the_columns_of_a_table_one_without_values_is_never_lef
     with pytest.raises(AssertionError, match="needs no Spark"):  # it goes on to read such a column
         source.read(dimension, taken, 1)
     with pytest.raises(SourceError, match=r"column note of 20261105-100000000.parquet has no type"):
-        source.read(replace(dimension, has_rules=True), taken, 1)
+        source.read(replace(dimension, has_column_rules=True), taken, 1)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -49,9 +50,12 @@ def test_java_is_started_without_a_fork_of_python_and_passes_over_ctrl_c() -> No
     module: Any = java_gateway
     given = module.Popen
     with session._starting_by_exec():
-        command = ["/bin/sh", "-c", "kill -INT $$; echo alive: $0", "a word"]
-        process = module.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=fail)
-    assert process.communicate()[0] == "alive: a word\n"
+        said = "kill -INT $$; echo alive: $0; env"
+        given_names = {"stdout": subprocess.PIPE, "env": {**os.environ, "a.b": "odd"}, "text": True}
+        process = module.Popen(["/bin/bash", "-c", said, "a word"], preexec_fn=fail, **given_names)
+    lines = process.communicate()[0].splitlines()
+    assert lines[0] == "alive: a word"
+    assert "a.b=odd" in lines
     assert module.Popen is given
 
 

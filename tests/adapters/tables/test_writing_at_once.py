@@ -49,7 +49,12 @@ def test_a_map_of_times_without_a_zone_is_kept_in_delta(tmp_path: Path) -> None:
     """delta-rs makes no such table, and adds such a column to one that has the feature."""
     times = parse_type("struct<a: map<string, list<timestamp_ntz>>>")
     found = {"a": [("b", [datetime(2026, 1, 1)])]}
-    for more in (COLUMNS, {**COLUMNS, "first": times}, {**COLUMNS, "first": times, "second": times}):
+    plain = parse_type("struct<b: int>")
+    for more in (
+        {**COLUMNS, "third": plain},
+        {**COLUMNS, "first": times},
+        {**COLUMNS, "first": times, "second": times},
+    ):
         beside: Any = in_delta(tmp_path)()
         rows = {name: [found if name in ("first", "second") else None] for name in more}
         schema = pa.schema([(name, arrow_type(type_)) for name, type_ in more.items()])
