@@ -180,7 +180,7 @@ def follow_and_kill(
     try:
         with shop.changes(server.tell, 3, 0.3):
             follow().wait_for_a_commit()
-            server.tell(shop.add_column("vip") + shop.draw(20))
+            shop.add_column(server.tell, "vip", 20)
             for number in range(kills):
                 started[-1].end(with_java=number % 2 == 0)
                 server.tell("TRUNCATE shop.orders")
@@ -231,7 +231,8 @@ def test_a_shop_of_mariadb_in_avro(
             avro = f'format = "debezium-avro"\n[source.registry]\nurl = "{registry.url}"\n'
             configure(project, kafka_connect, mariadb, "avro", avro)
             run_to_the_last(project, mariadb)
-            mariadb.tell(shop.draw(40) + shop.add_column("vip") + shop.draw(20))
+            mariadb.tell(shop.draw(40))
+            shop.add_column(mariadb.tell, "vip", 20)
             mariadb.tell("TRUNCATE TABLE shop.orders")
             mariadb.tell(shop.draw(20))
             run_to_the_last(project, mariadb)

@@ -27,10 +27,15 @@ class ShopWriter:
     keys: int = 12
     """The number of keys: with few, most changes meet a row."""
 
-    def add_column(self, name: str) -> str:
-        """Return SQL that gives customers a column of text; what is drawn from then on writes it."""
-        self.more.append(name)
-        return f"ALTER TABLE shop.customer ADD COLUMN {name} varchar(20); "
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    """Who has it writes; two at a time would meet each other's rows, and columns that are not there yet."""
+
+    def add_column(self, tell: Callable[[str], object], name: str, transactions: int) -> None:
+        """Give customers a column of text, which transactions write from then on."""
+        with self.turn:
+            tell(f"ALTER TABLE shop.customer ADD COLUMN {name} varchar(20)")
+            self.more.append(name)
+            tell(self.draw(transactions))
 
     def draw(self, transactions: int) -> str:
         """Return SQL of so many transactions."""
@@ -46,7 +51,8 @@ class ShopWriter:
 
         def live() -> None:
             while not is_over.wait(pause):
-                tell(self.draw(transactions))
+                with self.turn:
+                    tell(self.draw(transactions))
 
         thread = threading.Thread(target=live)
         thread.start()
