@@ -27,8 +27,8 @@ _REGRESSION: Final = (
     "is the first of changes that are newer than what came of their rows before, and lower in the log"
 )
 _OPEN: Final = (
-    "lies below the initial snapshot before it, which cannot have seen it (its transaction was open then, and "
-    "where that committed is not told)"
+    "lies below the initial snapshot before it, which cannot have seen it (its transaction was open then, or began "
+    "later, and where that committed is not told)"
 )
 _NO_PLACE: Final = "tells no place in the log, and what came before it does"
 _NEW_PARTITION: Final = "is the first of a partition since the log started over in others, and its place is lower"

@@ -19,30 +19,36 @@ OVERLAP: Final = "~"
 """What begins the name of a log in which transactions overlap."""
 
 
+FOLLOWS: Final = "^"
+"""What begins the name of a log in which places begin with the last commit before a change."""
+
+
 class LogName(NamedTuple):
     """What a message says of the log that its place is in: base name of a binlog, id of its server ('': unknown).
 
     Where transactions `overlap` in it, place and time are not both those of the commit: what is later by its time
-    may have a lower place.
+    may have a lower place. Where a place `follows` a commit, it begins with the last one before the change
+    (PostgreSQL), which may lie below a snapshot that was taken before the change.
     """
 
     base: str = ""
     server: str = ""
     overlap: bool = False
+    follows: bool = False
 
     @classmethod
     def of(cls, text: str | None) -> Self:
-        """Read `base server`, the form in which sources tell it, with a `~` before it where transactions overlap.
+        """Read `base server`, the form in which sources tell it, with a `~` or a `^` before it.
 
-        >>> LogName.of("mysql-bin. 42"), LogName.of("~ ").overlap, LogName.of(None).base
-        (LogName(base='mysql-bin.', server='42', overlap=False), True, '')
+        >>> LogName.of("mysql-bin. 42").server, LogName.of("~ ").overlap, LogName.of("^ ").follows, LogName.of(None)
+        ('42', True, True, LogName(base='', server='', overlap=False, follows=False))
         """
         told = text or ""
-        base, _, server = told.removeprefix(OVERLAP).rpartition(" ")
-        return cls(base, server, told.startswith(OVERLAP))
+        base, _, server = told.removeprefix(OVERLAP).removeprefix(FOLLOWS).rpartition(" ")
+        return cls(base, server, told.startswith(OVERLAP), told.startswith(FOLLOWS))
 
     def __str__(self) -> str:
-        return f"{OVERLAP if self.overlap else ''}{self.base} {self.server}"
+        return f"{OVERLAP if self.overlap else FOLLOWS if self.follows else ''}{self.base} {self.server}"
 
     @property
     def is_told(self) -> bool:
@@ -76,7 +82,7 @@ class LogStep(NamedTuple):
     """A row that steps back in the log of its source: of which log it is, and whether it tells a place.
 
     `is_read` says that it is a row of an initial snapshot, `was_open` that it is a change of a transaction that
-    such a snapshot did not see.
+    such a snapshot did not see: it was open then, or began later.
     """
 
     row: int
@@ -191,12 +197,13 @@ class LogReached(NamedTuple):
     def is_below_snapshot(self, change: LogChange) -> bool:
         """Whether a change lies below an initial snapshot that came before it, which cannot have seen it.
 
-        Its transaction wrote before the snapshot and committed behind it. It tells the place at which it wrote, and
-        not that of its commit: then places do not say which of the two is newer.
+        Its transaction committed behind the snapshot. It tells the place at which it wrote, or the last commit
+        before that, and not where it committed: then places do not say which of the two is newer.
         """
         if self.snapshot is None or change.time is None:
             return False
-        return change.place < self.snapshot.place and change.time >= self.snapshot.time - OPEN_FOR
+        since = self.snapshot.time + (-OPEN_FOR if change.log.overlap else LEAST_GAP)
+        return change.place < self.snapshot.place and change.time >= since
 
     def is_of_new_log(self, read: LogChange) -> bool:
         """Whether a row of an initial snapshot can only be of a log that starts over.
@@ -289,7 +296,7 @@ def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReach
         is_lower = reached.highest is not None and change.place < reached.highest
         is_lowest = table.lowest is not None and change.place < table.lowest
         step = LogStep(change.row, log, change.has_place)
-        if overlaps and reached.is_below_snapshot(change):
+        if (overlaps or (log.follows and change.has_place)) and reached.is_below_snapshot(change):
             sure = sure or step._replace(was_open=True)
         if is_lower and (is_other or (is_newer and (is_lowest or not overlaps))):
             sure = sure or step

@@ -266,7 +266,7 @@ def _log_restart(dimension: Dimension, found: Sequence[FoundRestart]) -> AlarmRa
     if all(one.was_open for one in found):
         return AlarmRaised(
             "SEQUENCE-002",
-            f"{name}: a transaction was open when the snapshot was taken, and its place says nothing",
+            f"{name}: a transaction was committed behind the snapshot, and its place does not say so",
             found=f"row {first.restart.row} of {first.object} {first.why}{more}",
             todo="Nothing of this batch was applied; other tables go on. "
             f"`lakeward ack {name} {LOG_ALARM}` lets this row, and what comes behind it, count above the snapshot. "

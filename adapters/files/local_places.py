@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from lakeward.adapters.files.local_texts import number
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.events import READ_SEQUENCE
-from lakeward.core.log_steps import OVERLAP
+from lakeward.core.log_steps import FOLLOWS, OVERLAP
 
 Field: TypeAlias = Callable[[str], str | None]
 """Return one field of the source of a message as a text."""
@@ -37,7 +37,7 @@ def place_and_log(field: Field, is_read: bool) -> tuple[str, str | None]:
     """
     if (lsn := field("lsn")) is not None:
         commit, own = _commit(field), number(lsn)
-        log = f"{OVERLAP} " if commit is None else _log(field)
+        log = f"{OVERLAP} " if commit is None else _log(field) or f"{FOLLOWS} "
         return _place_or_field(_pair(own if commit is None else commit, own), "lsn", lsn), log
     if file := field("file"):
         server = field("server_id")

@@ -14,7 +14,7 @@ from typing import Final
 from lakeward.adapters.messages.wire import number
 from lakeward.adapters.spark.names import text
 from lakeward.core.events import READ_SEQUENCE
-from lakeward.core.log_steps import OVERLAP
+from lakeward.core.log_steps import FOLLOWS, OVERLAP
 
 _SPAN: Final = "10000000000000000000BD"  # ten to the nineteenth: an LSN and an SCN have no more digits
 _POSITIONS: Final = "10000000000000000BD"
@@ -80,7 +80,8 @@ def log(field: Callable[[str], str]) -> str:
     """Return the log that the place of a change is in, as `core.log_restart.LogName` reads it, as SQL.
 
     A binlog has a base name and a server. Transactions overlap where a message has the time of the change and the
-    place of its commit (MySQL, MariaDB, Oracle), or no place of the commit (an LSN alone).
+    place of its commit (MySQL, MariaDB, Oracle), or no place of the commit (an LSN alone). An LSN with the last
+    commit before it follows that.
     """
     base = f"regexp_replace({field('file')}, '[0-9]+$', '')"
     server = f"CASE WHEN {field('server_id')} NOT IN ('', '0') THEN {field('server_id')} END"
@@ -89,5 +90,5 @@ def log(field: Callable[[str], str]) -> str:
     overlap = f"({field('lsn')} IS NOT NULL AND {number(commit)} IS NULL) OR {field('scn')} IS NOT NULL"
     return (
         f"CASE WHEN {is_binlog} THEN concat({text(OVERLAP)}, {base}, ' ', coalesce({server}, '')) "
-        f"WHEN {overlap} THEN {text(OVERLAP + ' ')} END"
+        f"WHEN {overlap} THEN {text(OVERLAP + ' ')} WHEN {field('lsn')} IS NOT NULL THEN {text(FOLLOWS + ' ')} END"
     )

@@ -29,6 +29,7 @@ from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
 from lakeward.core.events import LOAD_SEQUENCE, NO_SEQUENCE, UNORDERED, Operation
 from lakeward.core.log_steps import (
+    FOLLOWS,
     LEAST_GAP,
     OPEN_FOR,
     OVERLAP,
@@ -98,6 +99,7 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
         f"CASE WHEN NOT {columns[AHEAD]} THEN {names.TIME} END AS time",
         f"{log} AS log",
         f"coalesce(startswith({log}, '{OVERLAP}'), false) AND NOT {is_truncate} AS overlaps",
+        f"coalesce(startswith({log}, '{FOLLOWS}'), false) AS follows",
         f"NOT {columns[NO_PLACE]} AND {has_order()} AS has_place",
         f"{names.OPERATION} <=> '{Operation.READ.value}' AND {names.SEQUENCE} != {NO_SEQUENCE} AS is_read",
         f"{columns[INITIAL]} AS is_initial",
@@ -132,6 +134,7 @@ def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
     running = compared.selectExpr("*", f"{is_first} AS is_first").selectExpr(
         *("object", "row", "place", "time", "log", "has_place", "is_read"),
         "overlaps AND has_place AND NOT is_read AS overlaps",
+        "follows AND has_place AS follows",
         f"NOT has_place OR {is_other} AS is_other",
         f"coalesce(place < greatest(highest, max(CASE WHEN NOT is_read THEN place END) {over}), false) AS is_lower",
         "coalesce(place < lowest_of_table, false) AS is_lowest",
@@ -139,7 +142,9 @@ def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
         f"{snapshot} AS snapshot",
         f"is_initial AND has_place AND place > {lowest} AND time - {newest} >= {LEAST_GAP} AS is_new_snapshot",
     )
-    was_open = f"coalesce(overlaps AND place < -snapshot.below AND time >= snapshot.time - {OPEN_FOR}, false)"
+    is_behind = f"(overlaps AND time >= snapshot.time - {OPEN_FOR}) OR "
+    is_behind += f"(follows AND time >= snapshot.time + {LEAST_GAP})"
+    was_open = f"coalesce(place < -snapshot.below AND ({is_behind}), false)"
     is_sure = f"{was_open} OR (is_lower AND (is_other OR (is_newer AND (is_lowest OR NOT overlaps))))"
     is_sure = f"CASE WHEN is_read THEN is_lower AND is_newer AND is_new_snapshot ELSE {is_sure} END"
     step, likely = (f"struct(row, log, has_place, is_read, {of} AS was_open)" for of in (was_open, "false"))

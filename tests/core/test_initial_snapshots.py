@@ -151,6 +151,28 @@ def test_other_changes_below_an_initial_snapshot_are_not_of_such(changes: list[L
     assert found(*changes, before=SNAPSHOT) is None
 
 
+FOLLOWING: Final = LogName(follows=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "stops"),
+    [
+        pytest.param(change(1, 400, 7201), True, id="later, and the last commit before it lies below"),
+        pytest.param(change(1, 400, 7201)._replace(is_truncate=True), True, id="a truncate of such a transaction"),
+        pytest.param(change(1, 400, 7200.5), False, id="at the time of the snapshot"),
+        pytest.param(change(1, 400, None), False, id="no time"),
+        pytest.param(change(1, 500, 7300), False, id="above it"),
+        pytest.param(change(1, 0, 7300)._replace(has_place=False), False, id="no place"),
+    ],
+)
+def test_the_first_transaction_behind_a_second_snapshot_follows_a_commit_before_it(
+    change: LogChange, stops: bool
+) -> None:
+    """A connector that goes on streaming knows the last commit that it streamed, not that of the snapshot."""
+    step = LogStep(1, FOLLOWING, was_open=True) if stops else None
+    assert found(change._replace(log=FOLLOWING), before=SNAPSHOT) == step
+
+
 def test_the_highest_initial_snapshot_counts_from_its_first_row_on() -> None:
     spans = [
         spans_of([read(1, 500, 7300), read(2, 500, 7200)]),

@@ -63,7 +63,7 @@ def rows_of(random: Random, objects: int, sequence: pa.DataType) -> pa.Table:
             [[None], [None, "cast", SKIPPED], ["unreadable"], ["unreadable", SKIPPED], ["cast"]]
         )
         operations = random.choice([[o.value for o in Operation], ["update"], ["read", "insert"]])
-        logs = random.choice([[None], ["a 1"], ["~ "], ["~a 2", "~a 1"], ["a 1", "b 2"]])
+        logs = random.choice([[None], ["a 1"], ["~ "], ["^ ", "~ "], ["~a 2", "~a 1"], ["a 1", "b 2"]])
         order = [*range(1, random.randrange(2, 9))]
         random.shuffle(order)
         for row in order:
