@@ -166,7 +166,7 @@ class ShapedSource(Generic[F]):
         return before
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Return those of applied objects that could not be read once more."""
+        """Return the names of applied objects that cannot be read again."""
         return self.source.find_missing(self._at_the_source(dimension), objects)
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> F:

@@ -57,7 +57,7 @@ class Source(Protocol[F]):
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return the names of applied objects that cannot be read again.
 
-        Raises ConfigError, with the reason, where a table cannot be read again from before them.
+        Raises ConfigError or SourceError, with the reason, where a table cannot be read again from before them.
         """
         ...
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from lakeward.adapters.memory import MemorySource, MemoryTarget
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import AlarmRaised
+from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
+from lakeward.core.job import Job
 from lakeward.core.log_restart import ObjectSpans, find_restarts
 from lakeward.core.log_steps import (
     LEAST_GAP,
@@ -18,6 +23,8 @@ from lakeward.core.log_steps import (
     find_steps,
     spans_of,
 )
+from lakeward.core.pipeline import apply_changes
+from lakeward.core.schema import Column, Schema, Type
 
 TABLE: Final = LogReached(lowest=100, highest=900, time=10 * LEAST_GAP)
 
@@ -190,3 +197,32 @@ def test_the_highest_initial_snapshot_counts_from_its_first_row_on() -> None:
     for span in spans_of([read(1, 900, 9000)]):
         reached = reached.with_span(span)
     assert reached.snapshot == SnapshotPlace(900, 9000 * LEAST_GAP)
+
+
+def test_a_table_keeps_the_place_of_the_snapshot_with_which_it_begins() -> None:
+    """Rows that do not tell of which snapshot they are count in its first batch, and in none behind it."""
+    name = TableName("shop", "item")
+    dimension = Dimension(
+        name=name, schema=Schema((Column("id", Type("int")),)), key=("id",), sequences=Sequences.PLACES
+    )
+    source = MemorySource(sequences=Sequences.PLACES, logs=lambda _: UNTOLD)
+    job: Job[Any] = Job(dimension=dimension, source=source, opened=MemoryTarget().open(dimension))
+
+    def put(number: int, place: int, operation: Operation, time: int) -> None:
+        position = Position(1, place, number, 1)
+        event = ChangeEvent(
+            operation=operation, position=position, key=(number,), cells={"id": number}, time=time
+        )
+        source.put(name, number, [event])
+
+    put(1, 500, Operation.READ, 7200 * LEAST_GAP)
+    apply_changes(job)
+    kept = job.opened.table.standing().progress.snapshot
+    assert kept == SnapshotPlace(500, 7200 * LEAST_GAP)
+    put(2, 900, Operation.READ, 9000 * LEAST_GAP)
+    apply_changes(job)
+    assert job.opened.table.standing().progress.snapshot == kept
+    put(3, 400, Operation.UPDATE, 7260 * LEAST_GAP)
+    with pytest.raises(AlarmRaised, match="committed behind the snapshot") as raised:
+        apply_changes(job)
+    assert raised.value.code == "SEQUENCE-002"

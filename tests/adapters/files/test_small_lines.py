@@ -341,3 +341,35 @@ def test_a_log_may_begin_with_a_row_that_cannot_be_applied(tmp_path: Path, is_al
     batch = batch_of(tmp_path, {"format": "debezium"}, {"id": "int", "note": "int"}, *files)
     restarts = find_restarts([item.in_log for item in batch.facts.objects], LogReached(), [])
     assert [(one.object, one.restart.row) for one in restarts] == [("1.json", 1)]
+
+
+@pytest.mark.parametrize(
+    ("form", "commit", "lsn", "is_found"),
+    [
+        ("envelope", 1250, 2100, True),  # the last commit that was streamed lies below it
+        ("envelope", None, 1990, True),  # no commit is told: the transaction was open
+        ("flattened", None, 1990, True),  # nor of which snapshot the rows are
+        ("envelope", 2050, 2100, False),
+        ("envelope", None, 2100, False),
+    ],
+)
+def test_a_transaction_that_a_snapshot_did_not_see_is_found(
+    tmp_path: Path, form: str, commit: int | None, lsn: int, is_found: bool
+) -> None:
+    """It was committed behind the rows of the snapshot, and its place lies below theirs."""
+
+    def line(operation: str, commit: int | None, lsn: int, seconds: int) -> str:
+        sequence = json.dumps([None if commit is None else str(commit), str(lsn)])
+        row, time = {"id": 1, "note": operation}, 1_767_225_600_000 + seconds * 1000
+        if form == "flattened":
+            told = {"__op": operation, "__lsn": lsn, "__sequence": sequence, "__source_ts_ms": time}
+            return json.dumps({**row, **told, "__schema": "shop", "__table": "item"})
+        place = {"lsn": lsn, "sequence": sequence, "ts_ms": time}
+        source = {"schema": "shop", "table": "item", "snapshot": "first" if operation == "r" else "false", **place}
+        return json.dumps({"op": operation, "before": None, "after": row, "source": source})
+
+    said = {"format": "debezium", "form": form}
+    lines = [line("r", None, 2000, 0), line("u", commit, lsn, 60)]
+    batch = batch_of(tmp_path, said, {"id": "int", "note": "string"}, *lines)
+    restarts = find_restarts([item.in_log for item in batch.facts.objects], LogReached(), [])
+    assert [(one.restart.row, one.was_open) for one in restarts] == [(1, True)] * is_found
