@@ -34,6 +34,7 @@ _ENVELOPE: Final = (
 _BEGINS: Final = 1_767_225_600_000
 _FILES: Final = 8
 _GONE: Final = 0.02
+_OF_TABLE: Final = 'lateness = "24h"'
 _SETTINGS: Final = """
 [pipeline]
 name = "benchmark"
@@ -42,16 +43,6 @@ kind = "files"
 format = "debezium"
 decimals = "string"
 path = "{landing}"
-[target]
-kind = "iceberg"
-warehouse = "lake/"
-[spark.settings]
-{spark}
-[tables."{table}"]
-key = ["{key}"]
-lateness = "24h"
-[tables."{table}".columns]
-{columns}
 """
 
 
@@ -88,7 +79,7 @@ def messages(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     feed, landing = _Messages(size.events // 10), folder / "landing" / TABLE.schema / TABLE.table
     landing.mkdir(parents=True)
     say(f"phase 15: {size.events:,} messages of Debezium")
-    settings = fill_settings(folder / "lakeward", _SETTINGS, HEAP, landing=folder / "landing")
+    settings = fill_settings(folder / "lakeward", _SETTINGS, HEAP, of_table=_OF_TABLE, landing=folder / "landing")
     ways = {
         "naive": Elsewhere(partial(start, folder / "naive")),
         "lakeward": Elsewhere(partial(Mirror, settings)),

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import structlog
@@ -69,12 +70,29 @@ def write_settings(
     return file
 
 
-def fill_settings(folder: Path, settings: str, spark: Mapping[str, str], **values: object) -> Path:
-    """Write settings of the same table with another source; `values` are what else they have a place for."""
+_TARGET_AND_TABLE: Final = """
+[target]
+kind = "iceberg"
+warehouse = "lake/"
+[spark.settings]
+{spark}
+[tables."{table}"]
+key = ["{key}"]
+{of_table}
+[tables."{table}".columns]
+{columns}
+"""
+
+
+def fill_settings(
+    folder: Path, pipeline_and_source: str, spark: Mapping[str, str], *, of_table: str, **values: object
+) -> Path:
+    """Write settings of the same table with another source; `values` are what this has a place for."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / FILE
     file.write_text(
-        settings.format(
+        (pipeline_and_source + _TARGET_AND_TABLE).format(
+            of_table=of_table,
             spark="\n".join(f'"{name}" = "{value}"' for name, value in spark.items()),
             table=TABLE,
             key=KEY,

@@ -38,6 +38,7 @@ INSERT INTO shop.orders SELECT n, n::bigint * 7919 % 1000000, (ARRAY['open', 'pa
 ANALYZE shop.orders;
 """
 
+_OF_TABLE: Final = 'full_loads = "snapshot"'
 _SETTINGS: Final = """
 [pipeline]
 name = "benchmark"
@@ -46,16 +47,6 @@ kind = "jdbc"
 url = "{server.url}"
 user = "{server.user}"
 password = {{ env = "DB_PASSWORD" }}
-[target]
-kind = "iceberg"
-warehouse = "lake/"
-[spark.settings]
-{spark}
-[tables."{table}"]
-key = ["{key}"]
-full_loads = "snapshot"
-[tables."{table}".columns]
-{columns}
 """
 
 
@@ -104,7 +95,7 @@ def snapshots(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     with in_a_folder(servers.postgresql) as server:
         server.tell(_ROWS.format(rows=rows))
         os.environ |= {"DB_PASSWORD": server.password, "ROWS": str(rows), "BARE": str(folder)}
-        settings = fill_settings(folder, _SETTINGS, HEAP, server=server)
+        settings = fill_settings(folder, _SETTINGS, HEAP, of_table=_OF_TABLE, server=server)
         ways = {"bare": Elsewhere(partial(Bare, settings)), "lakeward": Elsewhere(partial(Staging, settings))}
         seconds: list[Mapping[str, float]] = []
         for pair in range(size.pairs + 1):

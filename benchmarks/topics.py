@@ -29,6 +29,7 @@ import brokers
 _A_SECOND: Final = 1_000
 _KEYS: Final = 100_000
 _PAUSE: Final = 0.01
+_OF_TABLE: Final = 'lateness = "24h"'
 _SETTINGS: Final = """
 [pipeline]
 name = "benchmark"
@@ -38,16 +39,6 @@ kind = "kafka"
 servers = "{servers}"
 topics = "live.{{schema}}.{{table}}"
 decimals = "string"
-[target]
-kind = "iceberg"
-warehouse = "lake/"
-[spark.settings]
-{spark}
-[tables."{table}"]
-key = ["{key}"]
-lateness = "24h"
-[tables."{table}".columns]
-{columns}
 """
 
 
@@ -57,7 +48,7 @@ def followed_topic(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     say(f"phase 16: {_A_SECOND:,} changes a second for {size.seconds} s, followed")
     with tempfile.TemporaryDirectory(prefix="lw") as made, brokers.kafka(Path(made)) as broker:
         broker.create(f"live.{TABLE}")
-        settings = fill_settings(folder, _SETTINGS, HEAP, servers=broker.servers)
+        settings = fill_settings(folder, _SETTINGS, HEAP, of_table=_OF_TABLE, servers=broker.servers)
         lines = [*changes(_KEYS, count)]
         follower = _Follower(settings)
         _send(broker, lines[:1], follower.sent)  # it is started, and the table is there, before anything counts
