@@ -88,7 +88,8 @@ long: setup ## Run what the gate has no time for: 2,000 endpoints of DMS, and ex
 		tests/test_renamed_columns.py tests/test_rollback.py tests/test_less_remembered.py tests/test_histories.py \
 		tests/test_facts.py tests/test_lateness.py tests/test_restarted_logs.py tests/test_refused_files.py \
 		tests/test_headers.py tests/test_path_columns.py tests/test_messages_of_other_tables.py \
-		tests/test_live_demo.py tests/test_live_databases.py tests/adapters/kafka/test_cases.py
+		tests/test_live_demo.py tests/test_live_databases.py tests/adapters/kafka/test_cases.py \
+		tests/adapters/kafka/test_registries.py
 
 servers: setup ## Fetch the broker and Connect, and install the databases that tests start, as root on Debian (test does it)
 	@$(BIN)/python tests/support/brokers.py || echo "The broker or Kafka Connect is missing: tests that start one are skipped, unless LAKEWARD_SERVERS=required"

@@ -14,14 +14,16 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+import boto3
 import pytest
 import servers
-from connect import Connect, in_avro
+from buckets import Buckets
+from connect import Connect, in_avro, in_glue_avro
 from followers import Following
 from live_shop import SHOP, ShopWriter
 from project import Project
 from pyspark.sql import SparkSession
-from registries import stub_registry
+from registries import Registry
 from spark import INTERPRETED, QUICKLY_COMPILED
 
 pytestmark = pytest.mark.spark
@@ -218,27 +220,50 @@ def run_to_the_last(project: Project, server: servers.Server) -> None:
     wait_for(project, mark_the_end(server), project.run)
 
 
+def run_in_avro(
+    project: Project, connect: Connect, server: servers.Server, name: str, more: dict[str, str], registry: str
+) -> None:
+    """Run over a shop of MariaDB whose connector writes Avro, while a column comes and a table is emptied."""
+    shop = ShopWriter(Random(2))
+    server.tell(f"DROP DATABASE IF EXISTS shop; CREATE DATABASE shop CHARACTER SET utf8mb4; {SHOP}")
+    server.tell(shop.draw(10))
+    connect.start(name, connect.of_mariadb(server, name, **more))
+    try:
+        avro = f'format = "debezium-avro"\n[source.registry]\n{registry}\n'
+        configure(project, connect, server, name, avro)
+        run_to_the_last(project, server)
+        server.tell(shop.draw(40))
+        shop.add_column(server.tell, "vip", 20)
+        server.tell("TRUNCATE TABLE shop.orders")
+        server.tell(shop.draw(20))
+        run_to_the_last(project, server)
+    finally:
+        connect.stop(name)
+    check(project, server)
+
+
 def test_a_shop_of_mariadb_in_avro(
-    project: Project, kafka_connect: Connect, mariadb: servers.Server, monkeypatch: pytest.MonkeyPatch
+    project: Project,
+    kafka_connect: Connect,
+    mariadb: servers.Server,
+    schema_registry: Registry,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", mariadb.password)
-    shop = ShopWriter(Random(2))
-    mariadb.tell(f"CREATE DATABASE shop CHARACTER SET utf8mb4; {SHOP}")
-    mariadb.tell(shop.draw(10))
-    with stub_registry() as registry:
-        kafka_connect.start("avro", kafka_connect.of_mariadb(mariadb, "avro", **in_avro(registry.url)))
-        try:
-            avro = f'format = "debezium-avro"\n[source.registry]\nurl = "{registry.url}"\n'
-            configure(project, kafka_connect, mariadb, "avro", avro)
-            run_to_the_last(project, mariadb)
-            mariadb.tell(shop.draw(40))
-            shop.add_column(mariadb.tell, "vip", 20)
-            mariadb.tell("TRUNCATE TABLE shop.orders")
-            mariadb.tell(shop.draw(20))
-            run_to_the_last(project, mariadb)
-        finally:
-            kafka_connect.stop("avro")
-    check(project, mariadb)
+    run_in_avro(
+        project, kafka_connect, mariadb, "avro", in_avro(schema_registry), f'url = "{schema_registry.url}"'
+    )
+
+
+@pytest.mark.long
+def test_a_shop_of_mariadb_in_avro_whose_schemas_glue_has(
+    project: Project, kafka_connect: Connect, mariadb: servers.Server, s3: Buckets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", mariadb.password)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", s3.endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a-test")  # moto finds the service behind the first blank
+    boto3.Session().client("glue").create_registry(RegistryName="shop")
+    run_in_avro(project, kafka_connect, mariadb, "glue", in_glue_avro(s3.endpoint, "shop"), 'kind = "glue"')
 
 
 @pytest.mark.long

@@ -124,10 +124,19 @@ class RunningBroker:
         return {one.partition: one.offset for one in found.result(10).topic_partitions if one.topic == topic}
 
 
+class Archive(Jar):
+    """An archive of all jars of a server, whose artifact has the classifier `all`."""
+
+    @property
+    def file(self) -> str:
+        return super().file.removesuffix(".jar") + "-all.tar.gz"
+
+
 def read_locks() -> list[Jar]:
     """Return the jars of all servers that tests start: `needed_by` says of which each is."""
     locks = [tomllib.loads(file.read_text("utf-8")) for file in sorted(Path(__file__).parent.glob("*-jars.toml"))]
-    return [Jar(**one) for lock in locks for one in lock["jar"]]
+    archives = [Archive(**one) for lock in locks for one in lock.get("archive", ())]
+    return [*archives, *(Jar(**one) for lock in locks for one in lock["jar"])]
 
 
 def fetch_jars(needed_by: str) -> list[Path]:

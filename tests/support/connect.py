@@ -17,11 +17,17 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 from brokers import QUICK, RunningBroker, fetch_jars
+from registries import Registry
 from servers import Server, find, free_port, running
 
-AVRO = "io.apicurio.registry.utils.converter.AvroConverter"
-PLUGINS = ("debezium-postgres", "debezium-mariadb", "avro")
+CONVERTERS = {
+    "avro": "io.apicurio.registry.utils.converter.AvroConverter",
+    "glue-avro": "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter",
+}
+PLUGINS = ("debezium-postgres", "debezium-mariadb", *CONVERTERS)
 """What Connect loads, each from a folder of its own: their libraries have other versions."""
+SIDES = ("key.converter", "value.converter")
+NAMES_OF_AVRO = {"schema.name.adjustment.mode": "avro", "field.name.adjustment.mode": "avro"}
 
 _WORKER = """
 bootstrap.servers={broker}
@@ -102,19 +108,36 @@ class Connect:
         return {**MARIADB, **_reach(server, name), **SENT, **settings, **history} | more
 
 
-def in_avro(registry: str) -> dict[str, str]:
+def in_avro(registry: Registry) -> dict[str, str]:
     """Return the settings of a connector that writes Avro with a registry, as Confluent's converter does."""
-    told = {
-        "apicurio.registry.url": f"{registry}/apis/registry/v2",
+    settings = {
+        "apicurio.registry.url": registry.of_converter,
         "apicurio.registry.auto-register": "true",
         "apicurio.registry.find-latest": "false",
         "apicurio.registry.headers.enabled": "false",
         "apicurio.registry.as-confluent": "true",
         "apicurio.registry.use-id": "contentId",
     }
-    sides = ("key.converter", "value.converter")
-    names = {"schema.name.adjustment.mode": "avro", "field.name.adjustment.mode": "avro"}
-    return {**names, **dict.fromkeys(sides, AVRO), **{f"{side}.{key}": told[key] for side in sides for key in told}}
+    return NAMES_OF_AVRO | _convert("avro", settings)
+
+
+def in_glue_avro(endpoint: str, registry: str) -> dict[str, str]:
+    """Return the settings of a connector that writes Avro with a Glue Schema Registry, both sides."""
+    settings = {
+        "region": "eu-central-1",
+        "endpoint": endpoint,
+        "registry.name": registry,
+        "schemaAutoRegistrationEnabled": "true",
+        "avroRecordType": "GENERIC_RECORD",
+        "compatibility": "NONE",
+        "compression": "ZLIB",
+    }
+    return NAMES_OF_AVRO | _convert("glue-avro", settings)
+
+
+def _convert(name: str, settings: Mapping[str, str]) -> dict[str, str]:
+    told = {f"{side}.{key}": value for side in SIDES for key, value in settings.items()}
+    return dict.fromkeys(SIDES, CONVERTERS[name]) | told
 
 
 def _reach(server: Server, name: str) -> dict[str, str]:
@@ -133,7 +156,8 @@ def connect(folder: Path, broker: RunningBroker) -> Iterator[Connect]:
     where = {"plugins": folder / "plugins", "folder": folder}
     settings.write_text(_WORKER.format(broker=broker.servers, port=port, **where), "utf-8")
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    start = [java, *QUICK, "-Xms128m", "-Xmx512m", quiet, "-cp", path]
+    login = ("-Daws.accessKeyId=a-test", "-Daws.secretAccessKey=a-secret")  # moto checks neither
+    start = [java, *QUICK, "-Xms128m", "-Xmx512m", quiet, *login, "-cp", path]
     made = Connect(f"http://127.0.0.1:{port}", broker.servers, folder)
 
     def answers() -> bool:
@@ -151,9 +175,10 @@ def _place_plugins(folder: Path) -> None:
         (folder / name).mkdir(parents=True)
         for jar in fetch_jars(name):
             (folder / name / jar.name).symlink_to(jar)
-    # The converter's jars do not list it as a service. To have Connect look for it in all classes takes seconds.
-    with zipfile.ZipFile(folder / "avro" / "services.jar", "w") as services:
-        services.writestr("META-INF/services/org.apache.kafka.connect.storage.Converter", AVRO)
+    # The jars of converters do not list them as services. To have Connect look for them in all classes takes long.
+    for name, converter in CONVERTERS.items():
+        with zipfile.ZipFile(folder / name / "services.jar", "w") as services:
+            services.writestr("META-INF/services/org.apache.kafka.connect.storage.Converter", converter)
 
 
 @pytest.fixture(scope="session")

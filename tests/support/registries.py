@@ -1,14 +1,58 @@
-"""A registry of schemas that tests start for themselves, which answers as those of Confluent do."""
+"""Registries of schemas that tests start for themselves: one that runs, and a stub that answers as it does."""
 
 from __future__ import annotations
 
 import json
+import tarfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+import pytest
+import requests
+from brokers import QUICK, fetch_jars
+from servers import find, free_port, running
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A registry that runs: where it answers as Confluent's does, and where Apicurio's converter asks it."""
+
+    url: str
+    of_converter: str
+
+
+@contextmanager
+def apicurio(folder: Path) -> Iterator[Registry]:
+    """Start Apicurio's registry in a folder; it keeps its schemas in memory."""
+    java, (archive,) = find("java"), fetch_jars("registry")
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    (runner,) = folder.glob("*-runner.jar")
+    port = free_port()
+    at = f"http://127.0.0.1:{port}"
+    made = Registry(f"{at}/apis/ccompat/v7", f"{at}/apis/registry/v2")
+
+    def answers() -> bool:
+        try:
+            return requests.get(f"{made.url}/subjects", timeout=1).ok
+        except requests.ConnectionError:
+            return False
+
+    where = ["-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}"]
+    with running([java, *QUICK, "-Xmx512m", *where, "-jar", str(runner)], folder / "registry.log", answers):
+        yield made
+
+
+@pytest.fixture(scope="session")
+def schema_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """Start one registry for all tests."""
+    with apicurio(tmp_path_factory.mktemp("registry")) as made:
+        yield made
 
 
 @dataclass
@@ -28,15 +72,6 @@ class StubRegistry:
         text = schema if isinstance(schema, str) else json.dumps(schema)
         self.answers[str(id_)] = (200, {"schema": text, **more})
 
-    def register(self, path: str, schema: str) -> tuple[int, Any]:
-        """Take a schema as Apicurio's converter sends it; one that is there keeps its id."""
-        ids = [int(id_) for id_, (_, told) in self.answers.items() if told["schema"] == schema]
-        id_ = ids[0] if ids else len(self.answers) + 1
-        self.put(id_, schema)
-        group = path.removeprefix("/apis/registry/v2/groups/").partition("/")[0]
-        names = {"groupId": group, "id": str(id_), "version": "1", "type": "AVRO", "state": "ENABLED"}
-        return 200, {**names, "contentId": id_, "globalId": id_}
-
     def answer(self, path: str, headers: Mapping[str, str]) -> tuple[int, Any]:
         id_ = path.removeprefix("/schemas/ids/")
         self.asked.append(id_)
@@ -55,10 +90,6 @@ def stub_registry() -> Iterator[StubRegistry]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.reply(*made.answer(self.path, self.headers))
-
-        def do_POST(self) -> None:
-            sent = self.rfile.read(int(self.headers["Content-Length"]))
-            self.reply(*made.register(self.path, sent.decode()))
 
         def reply(self, status: int, told: Any) -> None:
             body = (told if isinstance(told, str) else json.dumps(told)).encode()

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from avro_messages import ENVELOPE, FLAT, KEY, ROW, envelope, framed
 from connect_records import to_avro
 from kafka_feeds import TOPIC, BrokerFeed, dimension_of, feed
-from registries import StubRegistry, stub_registry
+from registries import Registry, StubRegistry, stub_registry
 
 from lakeward.adapters import kafka
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.secrets import Secret
+
+JSON_SCHEMA = '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}'
 
 
 @pytest.fixture(autouse=True)
@@ -157,6 +160,35 @@ def test_a_schema_that_the_registry_has_not_ends_the_batch_until_it_has(
         assert landed(own) == []
     registry.put(9, ENVELOPE)
     assert own.apply() == [1, 2]
+
+
+@pytest.mark.long
+def test_a_registry_that_runs_answers_as_the_stub_does(tmp_path: Path, schema_registry: Registry) -> None:
+    def register(subject: str, schema: Any, **more: Any) -> int:
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        sent = {"schema": text, **more}
+        told = requests.post(f"{schema_registry.url}/subjects/{subject}/versions", json=sent, timeout=60)
+        assert told.ok, told.text
+        return int(told.json()["id"])
+
+    right = register("orders", ENVELOPE)
+    item = {"type": "record", "name": "Item", "fields": []}
+    register("item", item)
+    holder = {"type": "record", "name": "Holder", "fields": [{"name": "item", "type": "Item"}]}
+    named = {"references": [{"name": "Item", "subject": "item", "version": 1}]}
+    refused = {
+        register("proto", 'syntax = "proto3"; message A { }', schemaType="PROTOBUF"): "of the type PROTOBUF",
+        register("json", JSON_SCHEMA, schemaType="JSON"): "of the type JSON",
+        register("holder", holder, **named): "other subjects",
+        10_000: "has no schema 10000",
+    }
+    for id_, words in refused.items():
+        own = feed(tmp_path / str(id_), format="debezium-avro", registry={"url": schema_registry.url})
+        own.broker.send(TOPIC, framed(right, envelope(1)))
+        assert own.apply() == [1]
+        own.broker.send(TOPIC, framed(id_, envelope(2)))
+        with pytest.raises(SourceError, match=words):
+            own.take()
 
 
 @pytest.mark.parametrize(
