@@ -34,7 +34,8 @@ class Size:
     file of new rows, so fast to a copy; and a start `like` for like may take no longer than so. A `snapshot` of a
     database must be so fast, to a read of it, and so many `events` in `messages`, to a job that parses and ranks
     them. A topic is followed for so many `seconds`, of which the last third may take so much longer than the second
-    (`drift`).
+    (`drift`). A `backlog` of so many messages in a broker, or all, must be applied so fast (`drain`), to the job of
+    `messages`.
     """
 
     changes: Mapping[int, float | None]
@@ -70,6 +71,8 @@ class Size:
     side_by_side: float | None
     seconds: int
     drift: float | None
+    backlog: int | None
+    drain: float | None
 
 
 FULL: Final = Size(
@@ -106,6 +109,8 @@ FULL: Final = Size(
     side_by_side=1.5,
     seconds=600,
     drift=1.3,
+    backlog=None,
+    drain=3.0,
 )
 QUICK: Final = Size(
     changes={20_000: None},
@@ -141,6 +146,8 @@ QUICK: Final = Size(
     side_by_side=None,
     seconds=10,
     drift=None,
+    backlog=2_000,
+    drain=None,
 )
 """Too small for a verdict: shows that everything works."""
 

@@ -1,6 +1,6 @@
 """`make bench`: lakeward against the naive job, as ratios; fails where a target is missed.
 
-python benchmarks/run.py [--phase 1,2,…,16] [--quick] [--json] [--folder FOLDER]
+python benchmarks/run.py [--phase 1,2,…,17] [--quick] [--json] [--folder FOLDER]
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from backlog import ticketing
 from formats import formats
 from histories import histories
 from loads import full_loads
@@ -48,6 +49,7 @@ ALL = {
     14: snapshots,
     15: messages,
     16: followed_topic,
+    17: ticketing,
 }
 
 

@@ -12,7 +12,7 @@ import outside
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cases import PGBENCH, TICKETING, check
+from cases import PGBENCH, TICKETING, check, ticketing_tables
 from project import Project
 
 pytestmark = pytest.mark.spark
@@ -272,30 +272,10 @@ def test_pgbench_equals_its_database(project: Project, form: str) -> None:
 @pytest.mark.timeout(7200)
 def test_ticketing_equals_its_database(project: Project) -> None:
     """Twelve tables in one file of 435,034 messages; types are those of the tables that DMS wrote as Parquet."""
-    written = outside.case("derived-dms-parquet-ticketing") / "input" / "dms_sample"
-    tables = ""
-    for name, key in TICKETING.items():
-        (file, *_) = sorted((written / name).glob("*.parquet"))
-        fields = [field for field in pq.read_schema(file) if field.name not in ("Op", "TIMESTAMP")]
-        columns = ", ".join(f"{field.name} = {_declared(field)}" for field in fields)
-        tables += f'[tables."dms_sample.{name}"]\nkey = {key}\ncolumns = {{ {columns} }}\n'
-    case = of_case(project, "perf-dms-sample-ticketing-debezium", tables, f'{RECORDS}decimals = "string"\n')
+    source = f'{RECORDS}decimals = "string"\n'
+    case = of_case(project, "perf-dms-sample-ticketing-debezium", ticketing_tables(), source)
     found: dict[str, Any] = project.run()
     assert found["dms_sample.sporting_event_ticket"]["counts"]["read"] == 19_676 + 188_279
     assert sum(table["counts"]["quarantined"] for table in found.values()) == 0
     for name in TICKETING:
         check(project.folder, "dms_sample", name, case / "expected" / f"{name}.csv.gz")
-
-
-def _declared(field: pa.Field) -> str:
-    """Return how a column of a Parquet file is declared where Debezium sends it as a number or a text."""
-    type_ = field.type
-    match type_:
-        case _ if pa.types.is_timestamp(type_):  # Debezium sends those of whole seconds as milliseconds
-            unit = "millis" if field.name == "transaction_date_time" else "micros"
-            return f'{{ type = "timestamp_ntz", format = "epoch-{unit}" }}'
-        case _ if pa.types.is_decimal(type_):
-            return f'"decimal({type_.precision},{type_.scale})"'
-        case _:
-            names = {"int64": "bigint", "int32": "int", "int16": "int", "date32[day]": "date"}
-            return f'"{names.get(str(type_), str(type_))}"'

@@ -101,6 +101,32 @@ def test_a_table_of_debezium_beside_postgresql(
     assert postgresql.password not in lost.out + lost.err
 
 
+@pytest.mark.parametrize("project", [pytest.param("hudi", marks=pytest.mark.hudi)], indirect=True)
+def test_a_table_of_hudi_beside_postgresql(
+    project: Project, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the source is what somebody altered, and did not tell."""
+    postgresql.tell("""
+        DROP SCHEMA IF EXISTS shop CASCADE;
+        CREATE SCHEMA shop;
+        CREATE TABLE shop.item (id bigint PRIMARY KEY, name text, code char(5), price numeric(8,2), at timestamptz);
+        INSERT INTO shop.item
+            SELECT n, 'name ' || n, 'ab', 1.50, '2026-03-29 01:30:00.123456+00' FROM generate_series(1, 4) n""")
+    monkeypatch.setenv("DB_PASSWORD", postgresql.password)
+    tables = CATALOGUE.format(url=postgresql.url, user=postgresql.user) + '[tables."shop.item"]\n'
+    project.configure(tables, FEED, source_kind="files")
+    project.put("1.json", "".join(message(n, f"name {n}", 1) for n in range(1, 5)))
+    project.run()
+    equal = verified(project, 0)
+    assert (equal["outcome"], equal["source_rows"], equal["table_rows"]) == ("equal", 4, 4)
+    postgresql.tell("""
+        UPDATE shop.item SET name = 'altered' WHERE id = 2;
+        DELETE FROM shop.item WHERE id = 3;
+        INSERT INTO shop.item VALUES (9, 'new')""")
+    found = verified(project, 75)
+    assert kinds(found) == [("2", "changed"), ("3", "extra"), ("9", "missing")]
+
+
 @pytest.mark.parametrize("project", ["delta"], indirect=True)
 def test_a_table_that_is_read_from_mariadb(
     project: Project, mariadb: servers.Server, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import duckdb
 import outside
 import pyarrow as pa
+import pyarrow.parquet as pq
 from delta_lake import by_delta_rs, by_duckdb, can_be_read, duck
 from deltalake import DeltaTable
 from hudi_lake import by_hudi_rs
@@ -45,6 +46,53 @@ TICKETING = {
     "sporting_event_ticket": ["id"],
     "ticket_purchase_hist": ["sporting_event_ticket_id", "purchased_by_id", "transaction_date_time"],
 }
+
+
+class TicketingColumn(NamedTuple):
+    """A column of the ticketing sample: its type, and the form of its number where Debezium sends it as one."""
+
+    type: str
+    form: str | None = None
+
+
+def ticketing_columns() -> dict[str, dict[str, TicketingColumn]]:
+    """Return the columns of each table, as DMS wrote them as Parquet."""
+    written = outside.case("derived-dms-parquet-ticketing") / "input" / "dms_sample"
+    files = {name: min((written / name).glob("*.parquet")) for name in TICKETING}
+    return {
+        name: {
+            field.name: _ticketing_column(field)
+            for field in pq.read_schema(file)
+            if field.name not in ("Op", "TIMESTAMP")
+        }
+        for name, file in files.items()
+    }
+
+
+def _ticketing_column(field: pa.Field) -> TicketingColumn:
+    type_ = field.type
+    match type_:
+        case _ if pa.types.is_timestamp(type_):  # Debezium sends those of whole seconds as milliseconds
+            unit = "millis" if field.name == "transaction_date_time" else "micros"
+            return TicketingColumn("timestamp_ntz", f"epoch-{unit}")
+        case _ if pa.types.is_decimal(type_):
+            return TicketingColumn(f"decimal({type_.precision},{type_.scale})")
+        case _:
+            names = {"int64": "bigint", "int32": "int", "int16": "int", "date32[day]": "date"}
+            return TicketingColumn(names.get(str(type_), str(type_)))
+
+
+def ticketing_tables() -> str:
+    """Return the settings of the tables of the ticketing sample."""
+    found = ""
+    for name, columns in ticketing_columns().items():
+        declared = {
+            column: f'"{type_}"' if form is None else f'{{ type = "{type_}", format = "{form}" }}'
+            for column, (type_, form) in columns.items()
+        }
+        listed = ", ".join(f"{column} = {text}" for column, text in declared.items())
+        found += f'[tables."dms_sample.{name}"]\nkey = {TICKETING[name]}\ncolumns = {{ {listed} }}\n'
+    return found
 
 
 # The columns of tables of which there are messages.

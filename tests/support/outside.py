@@ -35,13 +35,15 @@ def lakeward(folder: Path, *arguments: str, code: int = 0) -> Any:
     return json.loads(ended.stdout)
 
 
-def by_pyiceberg(warehouse: Path, namespace: str, table: str, columns: Sequence[str] = ("*",)) -> pa.Table:
+def by_pyiceberg(
+    warehouse: Path, namespace: str, table: str, columns: Sequence[str] = ("*",), catalog: str = "lake"
+) -> pa.Table:
     """Read a table by PyIceberg, from the catalog's file alone."""
-    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{warehouse}/catalog.db")
+    found = load_catalog(catalog, type="sql", uri=f"sqlite:///{warehouse}/catalog.db")
     try:
-        return catalog.load_table((namespace, table)).scan(selected_fields=tuple(columns)).to_arrow()
+        return found.load_table((namespace, table)).scan(selected_fields=tuple(columns)).to_arrow()
     finally:
-        catalog.close()
+        found.close()
 
 
 def duck() -> duckdb.DuckDBPyConnection:
