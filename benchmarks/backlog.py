@@ -1,4 +1,4 @@
-"""A backlog of twelve tables in a broker, to a job that parses whole envelopes and ranks the changes of each key."""
+"""A backlog of twelve tables in a broker, to a job that parses whole envelopes and ranks the changes of keys."""
 
 from __future__ import annotations
 
@@ -179,6 +179,7 @@ def _typed(cell: Any, column: cases.TicketingColumn) -> Any:
 def start(folder: Path, servers: str) -> Topics:
     """Start Spark with the jars and the settings that lakeward starts it with."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = Topics(Sessions({"iceberg", "sqlite", "kafka"}, HEAP, folder / "spark.log")(), folder)
+    of_kafka = [jar.request for jar in brokers.read_locks() if jar.needed_by == "spark-kafka"]
+    found = Topics(Sessions({"iceberg", "sqlite", *of_kafka}, HEAP, folder / "spark.log")(), folder)
     found.servers = servers
     return found
