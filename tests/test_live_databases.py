@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 import boto3
 import pytest
@@ -72,8 +73,11 @@ then = "kafka"
 TABLES = {"shop.customer": ("id", "name", "balance", "note", "vip"), "shop.orders": ("region", "number", "total")}
 QUICK = ", ".join(f'"{name}" = "{value}"' for name, value in {**QUICKLY_COMPILED, **INTERPRETED}.items())
 ANEW = "DROP SCHEMA IF EXISTS shop CASCADE; CREATE SCHEMA shop;"
+ANEW_OF_MARIADB = "DROP DATABASE IF EXISTS shop; CREATE DATABASE shop CHARACTER SET utf8mb4;"
 PATIENCE = 120
 """Seconds in which what was written must be applied."""
+ToSettings: TypeAlias = Callable[..., Mapping[str, str]]
+"""What a connector of a database is told: by the server, the name, and settings that differ."""
 
 
 @pytest.fixture
@@ -225,7 +229,7 @@ def run_in_avro(
 ) -> None:
     """Run over a shop of MariaDB whose connector writes Avro, while a column comes and a table is emptied."""
     shop = ShopWriter(Random(2))
-    server.tell(f"DROP DATABASE IF EXISTS shop; CREATE DATABASE shop CHARACTER SET utf8mb4; {SHOP}")
+    server.tell(f"{ANEW_OF_MARIADB} {SHOP}")
     server.tell(shop.draw(10))
     connect.start(name, connect.of_mariadb(server, name, **more))
     try:
@@ -266,32 +270,48 @@ def test_a_shop_of_mariadb_in_avro_whose_schemas_glue_has(
     run_in_avro(project, kafka_connect, mariadb, "glue", in_glue_avro(s3.endpoint, "shop"), 'kind = "glue"')
 
 
-@pytest.mark.long
-def test_a_shop_that_was_there_before_its_connector(
-    project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
+def run_behind_a_snapshot(
+    project: Project, connect: Connect, server: servers.Server, settings_of: ToSettings, name: str
 ) -> None:
-    monkeypatch.setenv("DB_PASSWORD", postgresql.password)
+    """Run over a shop that was there before its connector: a snapshot first, what the connector sends behind it."""
     shop = ShopWriter(Random(3))
-    postgresql.tell(f"{ANEW} {SHOP} ALTER TABLE shop.customer ADD COLUMN vip varchar(20)")
-    postgresql.tell("ALTER TABLE shop.customer ALTER COLUMN note SET STORAGE EXTERNAL")
-    postgresql.tell(shop.draw(100))
+    server.tell(shop.draw(100))
     no_data = {"snapshot.mode": "no_data", "column.exclude.list": "shop.orders.due"}
-    kafka_connect.start("behind", kafka_connect.of_postgresql(postgresql, "behind", **no_data))
-    source = THEN_KAFKA.format(server=postgresql) + SOURCE.format(servers=kafka_connect.servers, prefix="behind")
+    connect.start(name, settings_of(server, name, **no_data))
+    source = THEN_KAFKA.format(server=server) + SOURCE.format(servers=connect.servers, prefix=name)
     tables = f'{SETTINGS}source = {{{{ without = ["due"] }}}}\ncatalogue = {{{{ left_out = ["due"] }}}}\n'
-    project.configure(tables.format(server=postgresql, quick=QUICK), source, source_kind="jdbc")
+    project.configure(tables.format(server=server, quick=QUICK), source, source_kind="jdbc")
     settings = project.folder / "lakeward.toml"
     settings.write_text(settings.read_text("utf-8").replace('path = "landing"\n', ""), "utf-8")
     try:
         assert "is not there, and must be before" in project.fails("shop.customer")
-        mark_the_end(postgresql)
+        mark_the_end(server)
         wait_for(project, 100, lambda: project.call("run", "--once"))
-        with shop.changes(postgresql.tell, 3, 0.3):
+        with shop.changes(server.tell, 3, 0.3):
             for _ in range(5):
                 project.run()
-        postgresql.tell("TRUNCATE shop.orders")
-        postgresql.tell(shop.draw(20))
-        run_to_the_last(project, postgresql)
-        check(project, postgresql)
+        server.tell("TRUNCATE TABLE shop.orders")
+        server.tell(shop.draw(20))
+        run_to_the_last(project, server)
+        check(project, server)
     finally:
-        kafka_connect.stop("behind")
+        connect.stop(name)
+
+
+@pytest.mark.long
+def test_a_shop_of_postgresql_that_was_there_before_its_connector(
+    project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", postgresql.password)
+    postgresql.tell(f"{ANEW} {SHOP} ALTER TABLE shop.customer ADD COLUMN vip varchar(20)")
+    postgresql.tell("ALTER TABLE shop.customer ALTER COLUMN note SET STORAGE EXTERNAL")
+    run_behind_a_snapshot(project, kafka_connect, postgresql, kafka_connect.of_postgresql, "behind")
+
+
+@pytest.mark.long
+def test_a_shop_of_mariadb_that_was_there_before_its_connector(
+    project: Project, kafka_connect: Connect, mariadb: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", mariadb.password)
+    mariadb.tell(f"{ANEW_OF_MARIADB} {SHOP} ALTER TABLE shop.customer ADD COLUMN vip varchar(20)")
+    run_behind_a_snapshot(project, kafka_connect, mariadb, kafka_connect.of_mariadb, "behind_maria")
