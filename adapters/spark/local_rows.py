@@ -68,9 +68,6 @@ def why_not_here(telling: Telling) -> str | None:
     told = telling.dimension.schema.find(telling.indicator) if telling.indicator is not None else None
     if told is not None:
         return f"the column {told.name} tells the operation"
-    floats = [item.name for item in telling.before_columns if item.type.name in ("float", "double")]
-    if telling.in_part and floats:
-        return f"the column {floats[0]}, of which it matters what it was before, is a float"
     return None
 
 
@@ -268,10 +265,18 @@ def _old_keys(rows: pa.Table, file: FilePlace, telling: Telling, operations: pa.
     parts = {name: _whole_of(pc.coalesce(before, now)) for name, before, now in key}
     moves = pa.repeat(pa.scalar(False), rows.num_rows)
     for name, _, now in key:
-        moves = pc.or_kleene(moves, pc.not_equal(parts[name], _whole_of(now)))
+        moves = pc.or_kleene(moves, _differ(parts[name], _whole_of(now)))
     may_move = pc.fill_null(pc.equal(operations, "update"), not file.is_load)
     left = pc.fill_null(pc.and_kleene(may_move, moves), False)
     return pa.StructArray.from_arrays(list(parts.values()), list(parts), mask=pc.invert(left))
+
+
+def _differ(some: pa.Array, others: pa.Array) -> pa.Array:
+    """Return which values differ; NaN is one value, as for Spark (SQL reference, NaN semantics)."""
+    differ = pc.not_equal(some, others)
+    if not pa.types.is_floating(some.type):
+        return differ
+    return pc.and_not_kleene(differ, pc.and_kleene(pc.is_nan(some), pc.is_nan(others)))
 
 
 def _images(rows: pa.Table, telling: Telling, operations: pa.Array) -> pa.Array:

@@ -37,7 +37,7 @@ from lakeward.adapters.spark.line import line as line_of_spark
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.names import quoted, text
-from lakeward.core.dimension import Dimension, Match, TableName
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Sequences
 from lakeward.core.evolution import Policies, Policy
@@ -64,21 +64,12 @@ class Read:
 
 def readable(feed: Feed) -> Feed:
     """Return a feed of the lines that plain Python reads, each by itself."""
-    table = without_floats(feed.table)
     if not feed.is_apart:
-        return replace(feed, table=table)
-    lines = [line for line in read_lines_of(table, feed.names) if is_readable(table, line)]
+        return feed
+    lines = [line for line in read_lines_of(feed.table, feed.names) if is_readable(feed.table, line)]
     for name in feed.names:
-        Path(table.path_of(name)).write_text("".join(f"{line.text}\n" for line in lines), "utf-8", newline="")
-    return replace(feed, table=table)
-
-
-def without_floats(table: TableFiles) -> TableFiles:
-    """Return a table without the columns that Spark compares: floats of images."""
-    if table.dimension.match is not Match.IMAGE:
-        return table
-    columns = (column for column in table.dimension.schema if column.type.name not in ("float", "double"))
-    return replace(table, dimension=replace(table.dimension, schema=Schema(tuple(columns))))
+        Path(feed.table.path_of(name)).write_text("".join(f"{line.text}\n" for line in lines), "utf-8", newline="")
+    return feed
 
 
 def is_readable(table: TableFiles, line: object) -> bool:

@@ -90,8 +90,16 @@ def dimension(key: Sequence[str], types: Sequence[str], **more: Any) -> Dimensio
 
 EVERY: Final = dimension(["bigint", "string"], [*TEXTS])
 FEW: Final = dimension(["int", "string"], ["int", "string", "timestamp", "decimal(5,2)"])
-PLACES: Final = replace(FEW, sequences=Sequences.PLACES, lateness=ORDERED)
-IMAGES: Final = replace(FEW, key=(), match=Match.IMAGE, lateness=ORDERED)
+PLACES: Final = replace(
+    dimension(["int", "string", "double"], ["int", "string", "double", "timestamp", "decimal(5,2)"]),
+    sequences=Sequences.PLACES,
+    lateness=ORDERED,
+)
+IMAGES: Final = replace(
+    dimension([], ["int", "string", "timestamp", "decimal(5,2)", "double", "float"]),
+    match=Match.IMAGE,
+    lateness=ORDERED,
+)
 OTHER: Final = replace(FEW, schema=Schema((*FEW.schema, Column("more", UNDECLARED))), key=(), keeps_text=True)
 
 
@@ -99,7 +107,11 @@ def reading(table: Dimension, **more: Any) -> Reading:
     return Reading(**{"dimension": table, "operations": OPERATIONS, "timestamp_column": "at", **more})
 
 
-BEFORES: Final = [BEFORE + name for name in FEW.schema.names]
+
+def befores(table: Dimension) -> list[str]:
+    return [BEFORE + name for name in table.schema.names]
+
+
 PARTS: Final = Dialect(no_sup_text="?", null_text="")
 CASES: Final = {
     "every type": Case(reading(EVERY), [OP, TIME, *EVERY.schema.names]),
@@ -114,15 +126,16 @@ CASES: Final = {
     ),
     "rows sent in part, places, lines that end in CR LF": Case(
         reading(PLACES, dialect=PARTS, before_prefix="b_", sequence_column="place"),
-        [OP, TIME, *FEW.schema.names, SEQUENCE, *BEFORES[:2]],
+        [OP, TIME, *PLACES.schema.names, SEQUENCE, *befores(PLACES)[:3]],
         is_crlf=True,
     ),
     "any number orders, and the letter is missing": Case(
         reading(PLACES, dialect=PARTS, sequence_column="place", is_any_number=True, timestamp_column=None),
-        [*FEW.schema.names, SEQUENCE],
+        [*PLACES.schema.names, SEQUENCE],
     ),
     "images": Case(
-        reading(IMAGES, dialect=PARTS, before_prefix="b_"), [OP, TIME, *FEW.schema.names, IGNORED + "1", *BEFORES]
+        reading(IMAGES, dialect=PARTS, before_prefix="b_"),
+        [OP, TIME, *IMAGES.schema.names, IGNORED + "1", *befores(IMAGES)],
     ),
     "every text, no quotes, other words": Case(
         reading(
@@ -255,12 +268,17 @@ def test_a_quote_that_is_never_closed_makes_a_torn_row() -> None:
     ]
 
 
+def test_a_table_that_spark_alone_reads_says_why() -> None:
+    assert "tells the operation" in str(why_not_here(reading(FEW, indicator="c string")))
+
+
 @pytest.mark.parametrize(
-    ("of", "why"),
-    [
-        (reading(FEW, indicator="c string"), "tells the operation"),
-        (reading(dimension(["double"], ["double"]), before_prefix="b_"), "is a float"),
-    ],
+    ("before", "after", "moves"),
+    [("nan", "NaN", False), ("-0", "0", False), ("1", "1.0", False), ("nan", "1", True), ("1", "2", True)],
 )
-def test_tables_that_spark_alone_reads_say_why(of: Reading, why: str) -> None:
-    assert why in str(why_not_here(of))
+def test_a_float_in_a_key_is_compared_as_spark_does(before: str, after: str, moves: bool) -> None:
+    of = reading(dimension(["double"], ["double"], lateness=ORDERED), before_prefix="b_", dialect=PARTS)
+    layout = Layout((OP, TIME, "c double", f"{BEFORE}c double"), False, False)
+    rows = read_csv(f"U,2026-11-21 08:59:58,{after},{before}\n".encode(), layout, of)
+    (old,) = to_events(rows, FilePlace(1, 0, is_load=False, has_op=True), of).column(names.OLD).to_pylist()
+    assert (old is not None) == moves
