@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.files.columns import needs_schemas, writings
@@ -119,7 +119,7 @@ def _as_declared(stands: Schema, declared: Schema) -> Schema:
 
 def _versions(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Sequence[Version]]:
     """Return the schemas of messages by file, in the order of their first lines."""
-    in_order = sorted(_find_schemas(table, opened_messages(table, paths)), key=lambda row: int(row[3]))
+    in_order = sorted(_find_schemas(table, opened_messages(table, paths)), key=lambda row: row[3])
     return versions_by_file(table, ((*row[:3], row[4]) for row in in_order))
 
 
@@ -149,15 +149,19 @@ def versions_of(table: TableFiles, schemas: Iterable[tuple[str, str | None]]) ->
     return {digest: Version(digest, columns) for digest, columns in found.items() if columns is not None}
 
 
-def _find_schemas(table: TableFiles, opened: DataFrame) -> Sequence[Row]:
-    """Return the schemas of messages: file, digest, text, first line, and whether a row has it."""
-    schemas = opened.where(f"NOT {OF_OTHER}").selectExpr(
-        NAME, LINE, f"{_SCHEMA} AS schema", f"{table.decoder.row} IS NOT NULL AS has_row"
+def _find_schemas(table: TableFiles, opened: DataFrame) -> Sequence[tuple[str, str, str | None, int, bool]]:
+    """Return the schemas of messages: file, digest, text, first line, and whether a row has it.
+
+    Those of other tables go in the end: a filter would be worked out below what takes messages apart, where Spark
+    makes one expression of all of that, and takes minutes to compare its parts.
+    """
+    schemas = opened.selectExpr(
+        NAME, LINE, f"{_SCHEMA} AS schema", f"{table.decoder.row} IS NOT NULL AS has_row", OF_OTHER
     )
-    found = schemas.groupBy(NAME, F.expr(f"md5(schema) AS {_DIGEST}")).agg(
+    found = schemas.groupBy(OF_OTHER, NAME, F.expr(f"md5(schema) AS {_DIGEST}")).agg(
         F.first("schema"), F.min(LINE), F.max("has_row")
     )
-    return found.collect()
+    return [(row[1], row[2], row[3], int(row[4]), row[5]) for row in found.collect() if not row[0]]
 
 
 def versions_by_file(
