@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.progress import Progress
 
-_AS_IT_IS = "as it is written"
+_AS_IT_IS: Final = "as it is written"
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def key_form(
-    dimension: Dimension, formats: Mapping[str, str], source_zone: str = "", *, is_trimmed: bool = False
+    dimension: Dimension,
+    formats: Mapping[str, str],
+    source_zone: str = "",
+    modes: Mapping[str, str] = _NONE,
+    *,
+    is_trimmed: bool = False,
 ) -> str | None:
     """Return in words what of the settings changes the values that are read of a key; "" where nothing does.
 
-    `formats` are those of columns, by name. Times without a zone are read in the `source_zone`, and texts, with
-    `is_trimmed`, without the blanks at their end. None where the settings do not tell the types of the key, and
-    where each load takes the place of all rows.
+    `formats` are those of columns, by name, and `modes` settings for all columns of a type, by its name, in words.
+    Times without a zone are read in the `source_zone`, and texts, with `is_trimmed`, without the blanks at their
+    end. None where the settings do not tell the types of the key, and where each load takes the place of all rows.
 
     >>> from lakeward.core.dimension import TableName
     >>> from lakeward.core.schema import Column, Schema, Type
@@ -36,6 +44,8 @@ def key_form(
         for number, name in enumerate(dimension.key, 1)
         if name in formats
     ]
+    plain = {column.type.name for column in columns if column is not None and column.name not in formats}
+    told += sorted({modes[name] for name in plain & modes.keys()})
     told += [f"times in {source_zone}"] if "timestamp" in types and source_zone else []
     told += ["texts without blanks at their end"] if "string" in types and is_trimmed else []
     return ", ".join(told)
@@ -52,9 +62,10 @@ def refuse_other_key_form(dimension: Dimension, progress: Progress, told: str | 
     raise SchemaConflict(
         f"{dimension.name}: the values of its key cannot be read in another way",
         found=f"the key of the table was read {_words(known)}; the settings say {_words(told)}",
-        todo="Nothing of the table was applied; other tables go on. Set `format`, `source_zone` or `trim_padding` "
-        "as it was; or load the table anew: `lakeward reload` where it has full loads, else drop it and what is "
-        "kept beside it (docs/reload.md#dropping-a-table).",
+        todo="Nothing of the table was applied; other tables go on. Set what is another now of `format`, "
+        "`source_zone`, `trim_padding`, `decimals`, `times` and `binary` as it was; or load the table anew: "
+        "`lakeward reload` where it has full loads, else drop it and what is kept beside it "
+        "(docs/reload.md#dropping-a-table).",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import date
 from decimal import Decimal
 
 import pyarrow as pa
@@ -103,3 +105,52 @@ def test_unknown_operations_are_read_again_once_the_settings_know_them(project: 
         ("1.parquet", 5, "operation"),
         ("2.jsonl", 5, "operation"),
     ]
+
+
+MESSAGES = 'format = "debezium"'
+HELD = """
+[tables."shop.item"]
+key = ["{key}"]
+lateness = "24h"
+{more}
+columns = {{ {key} = "int", {name} = "string", day = {day} }}
+"""
+AS_WRITTEN = '{ type = "date", format = "dd.MM.yyyy" }'
+
+
+def message(op: str, key: int, name: str, day: str, at: int) -> str:
+    source = {"lsn": at, "ts_ms": 1_767_225_600_000 + at, "schema": "shop", "table": "item"}
+    after = {"id": key, "name": name, "day": day}
+    return json.dumps({"op": op, "before": None, "after": after, "source": source}) + "\n"
+
+
+def test_a_message_is_replayed_under_the_settings_of_now(project: Project) -> None:
+    """Its columns have other names by then; where it is taken apart otherwise, it is not replayed to nothing."""
+    project.configure(HELD.format(key="id", name="name", more="", day='"date"'), MESSAGES, source_kind="files")
+    project.put("1.json", message("c", 1, "a", "2026-01-01", 1) + message("c", 7, "z", "2026-01-01", 2))
+    project.put("2.json", message("u", 1, "x", "02.01.2026", 3) + message("u", 7, "y", "2026-01-02", 4))
+    project.run(3)
+    right = HELD.format(key="id", name="name", more="", day=AS_WRITTEN)
+    project.configure(right, f'{MESSAGES}\nform = "flattened"', source_kind="files")
+    refused = project.call("quarantine", "replay", "shop.item")
+    assert (refused.code, "not to be read again under the settings as they are now" in refused.err) == (1, True)
+    renames = 'schema.rename = { id = "no", name = "title" }'
+    renamed = HELD.format(key="no", name="title", more=renames, day=AS_WRITTEN)
+    project.configure(renamed, MESSAGES, source_kind="files")
+    assert project.call("quarantine", "replay", "shop.item").code == 0
+    found = project.rows(columns=("no", "title", "day"))
+    assert found == [(1, "x", date(2026, 1, 2)), (7, "y", date(2026, 1, 2))]
+
+
+@pytest.mark.long
+def test_a_row_that_is_not_whole_any_more_is_replayed_as_an_update(project: Project) -> None:
+    """What it lacks was NULL under the settings of then, and is not sent under those of now."""
+    lines = 'format = "json"'
+    project.configure(HELD.format(key="id", name="name", more="", day='"date"'), lines, source_kind="files")
+    project.put("1.json", '{"id": 1, "name": "a", "day": "2026-01-01"}\n{"id": 7, "name": "z"}\n')
+    project.put("2.json", '{"id": 1, "day": "02.01.2026"}\n{"id": 7, "name": "y"}\n')
+    project.run(3)
+    right = HELD.format(key="id", name="name", more="", day=AS_WRITTEN)
+    project.configure(right, f'{lines}\nabsent = "unset"', source_kind="files")
+    assert project.call("quarantine", "replay", "shop.item").code == 0
+    assert project.rows(columns=("id", "name", "day"))[0] == (1, "a", date(2026, 1, 2))

@@ -138,6 +138,23 @@ def _check_form_of_bytes(options: FilesOptions, dimension: Dimension, told: Desc
         )
 
 
+_TYPES_OF_MODES: Final = {
+    "decimals": ("decimal",),
+    "binary": ("binary",),
+    "times": ("timestamp", "timestamp_ntz"),
+}
+
+
+def modes_of_types(options: FilesOptions) -> Mapping[str, str]:
+    """Return how messages write values, by the name of their type, in words; nothing of usual modes."""
+    found: dict[str, str] = {}
+    for mode, types in _TYPES_OF_MODES.items():
+        value = getattr(options, mode)
+        if options.is_messages and value != type(options).model_fields[mode].default:
+            found |= dict.fromkeys(types, f"{mode} {value!r}")
+    return found
+
+
 def needs_schemas(options: FilesOptions, dimension: Dimension) -> bool:
     """Return whether any column may be written otherwise than its declared type, format and modes say."""
     return options.format == "debezium" and any(column.type.name in _MANY_WAYS for column in dimension.schema)
@@ -181,7 +198,9 @@ def _told(options: FilesOptions, column: Column, told: Described) -> Writing:
         case "decimal":
             is_other = told.scale is not None and 0 <= told.scale <= MOST_DIGITS and told.scale != column.type.scale
             return Writing(told.wire, plain, told.scale if is_other else None)
-        case "string" | "binary" | "timestamp" | "timestamp_ntz":
+        case "bigint" if options.types == "declared":  # what is written stands
+            return Writing(Wire.PLAIN, plain)
+        case "string" | "binary" | "timestamp" | "timestamp_ntz" | "bigint":
             return Writing(told.wire, plain)
         case _:
             return Writing(Wire.PLAIN, plain)

@@ -144,9 +144,20 @@ def _refuse_strange(dimension: Dimension, frame: Frame, file: File, path_columns
         raise in_both(dimension, file.item.name, both[0])
     if alike:
         raise _spelled_otherwise(dimension, file.item.name, alike)
+    if old := sorted(policies.renames.keys() & set(found)):
+        raise _of_old_name(dimension, file.item.name, old[0])
     listed = sorted(name for name in found if policies.of(Kind.ADD, [name]) is not Policy.IGNORE)
     if listed:
         raise not_declared(dimension, file.item.name, listed)
+
+
+def _of_old_name(dimension: Dimension, name: str, old: str) -> SchemaConflict:
+    return SchemaConflict(
+        f"{dimension.name}: {name} has the old name of a column",
+        found=f"{old} is called {dimension.policies.renames[old]} now, as `schema.rename` says",
+        todo="Nothing of this batch was applied; other tables go on. Let the file have the new name, or keep it "
+        "back.",
+    )
 
 
 def _strange_names(frame: Frame, file: File, declared: Collection[str]) -> Sequence[str]:

@@ -90,6 +90,15 @@ def with_path_schema(dimension: Dimension, declared: Schema, of_path: Sequence[C
     return replace(dimension, schema=Schema(tuple(every)))
 
 
+def names_in_path(table: TableFiles, name: str) -> Sequence[str]:
+    """Return the columns of a table that folders in the path of a file name."""
+    try:
+        called = {column for column, _ in _values(table, name)}
+    except ValueError:
+        return ()
+    return [column.name for column in table.dimension.schema if column.name.lower() in called]
+
+
 def path_cells(table: TableFiles, name: str) -> Mapping[str, str | None]:
     """Return the values of the columns that are from a file's path, as texts.
 

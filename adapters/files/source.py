@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.files.columns import check_images, check_mapping
+from lakeward.adapters.files.columns import check_images, check_mapping, modes_of_types
 from lakeward.adapters.files.damage import of_others, refuse_damage, surveyed
 from lakeward.adapters.files.fields import FIELD_FLAGS, count_near_words, count_undated, refuse_fields
 from lakeward.adapters.files.frames import ODD, frame_of
@@ -24,7 +24,12 @@ from lakeward.adapters.files.message_cautions import (
 )
 from lakeward.adapters.files.names import in_folders, is_of_sink, of_sinks, snapshot_of, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns
+from lakeward.adapters.files.path_columns import (
+    folders_of_no_column,
+    names_in_path,
+    path_cells,
+    without_path_columns,
+)
 from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, names_needed, other_tables, tables_beside
 from lakeward.adapters.files.small import read_here
 from lakeward.adapters.files.small_lines import SmallLines, is_of_lines
@@ -113,8 +118,11 @@ class FilesSource:
         return str(OrderBy(options.order_by, options.source_zone, formats.get(options.order_by, "")))
 
     def key_form(self, dimension: Dimension) -> str | None:
-        """Return the formats of the columns of the key, and the zone of times in it."""
-        return key_form(dimension, self.patterns.get(dimension.source, {}), self._options(dimension).source_zone)
+        """Return the formats of the columns of the key, the zone of its times, and how messages write its types."""
+        options = self._options(dimension)
+        return key_form(
+            dimension, self.patterns.get(dimension.source, {}), options.source_zone, modes_of_types(options)
+        )
 
     def check(self, dimension: Dimension, past: Past) -> None:
         """Raise ConfigError for a table that its files cannot be read for as its settings say."""
@@ -308,6 +316,7 @@ class FilesSource:
             return json_cells(entry.text, table.reading)
         try:
             of_path, table = path_cells(table, entry.object), without_path_columns(table)
+            of_folders = names_in_path(table, entry.object)
             if table.format_of(entry.object) != "csv":
                 found = cells_of_line(table, entry)
             else:
@@ -317,6 +326,8 @@ class FilesSource:
                 found = csv_cells(entry.text, layout, table.reading.dialect)
         except (SourceError, SchemaConflict):
             return Cells()
+        if any(not isinstance(found.after.get(name), str) for name in of_folders):
+            return Cells()  # the value is in the path alone, which `path_columns` does not take any more
         return replace(found, after={**found.after, **of_path}) if found.after else found
 
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:

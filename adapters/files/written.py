@@ -11,6 +11,7 @@ from lakeward.adapters.files.columns import writings
 from lakeward.adapters.files.local_debezium import is_tombstone
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.reading import Reading
+from lakeward.adapters.messages.added_fields import is_added
 from lakeward.adapters.messages.connect import columns_of
 from lakeward.adapters.messages.message import OLD_KEY_HEADER, placeholders
 from lakeward.adapters.messages.values import (
@@ -70,7 +71,8 @@ def reading_of(table: TableFiles, entry: Entry) -> Reading:
     columns = columns_of(json.dumps(schema), is_flat=is_of_key or table.options.form == "flattened")
     if columns is None:
         return table.reading
-    described = {column.name: column for column in columns}
+    renames = _new_names(table)
+    described = {renames.get(column.name, column.name): column for column in columns}
     return replace(table.reading, written=writings(table.options, table.dimension, table.patterns, described))
 
 
@@ -86,17 +88,31 @@ def _inner(value: object) -> Object:
     return object_in(found.get("payload")) or found
 
 
+def _new_names(table: TableFiles) -> Mapping[str, str]:
+    """Return what columns are called now that the table has no more under their old names."""
+    schema = table.dimension.schema
+    return {old: new for old, new in table.dimension.policies.renames.items() if schema.find(old) is None}
+
+
+def _called_now(table: TableFiles, row: Object) -> Object:
+    """Return a row under the names of now; where both are there, the one with a value counts."""
+    renames = _new_names(table)
+    found = {name: value for name, value in row.items() if name not in renames}
+    for old, new in renames.items():
+        if old in row and found.get(new) is None:
+            found[new] = row[old]
+    return found
+
+
 # Rows, and messages.
 
 
 def _of_row(table: TableFiles, row: Object) -> Mapping[str, Written]:
-    renames, key = table.dimension.policies.renames, table.dimension.key
+    key, own = table.dimension.key, _called_now(table, row)
     after: dict[str, Written] = {}
     for column in table.dimension.schema:
-        called = [column.name, *(old for old, new in renames.items() if new == column.name)]
-        texts = [_text_of(row[name], column, Wire.PLAIN) for name in called if name in row]
-        is_unset = not texts and table.options.absent == "unset" and column.name not in key
-        after[column.name] = UNSET if is_unset else next((text for text in texts if text is not None), None)
+        is_unset = column.name not in own and table.options.absent == "unset" and column.name not in key
+        after[column.name] = UNSET if is_unset else _text_of(own.get(column.name), column, Wire.PLAIN)
     return after
 
 
@@ -120,10 +136,20 @@ def _of_dms(table: TableFiles, entry: Entry, message: Object | None) -> Cells:
         return Cells()
     image, prefix = image_of(message.get("before-image")) or {}, table.options.before_image_prefix
     then = image if prefix is None else {**image, **_named(data, prefix)}
+    is_before = frozenset() if prefix is None else frozenset(name for name in data if name.startswith(prefix))
+    own = _called_now(table, {name: value for name, value in data.items() if name not in is_before})
     return Cells(
-        {c.name: _text_of(data.get(c.name), c, Wire.PLAIN) for c in table.dimension.schema},
-        _old_key(table, entry, then),
+        _strange(table, own)
+        | {c.name: _text_of(own.get(c.name), c, Wire.PLAIN) for c in table.dimension.schema},
+        _old_key(table, entry, _called_now(table, then)),
     )
+
+
+def _strange(table: TableFiles, row: Object) -> dict[str, Written]:
+    """Return the values of fields that are no columns of the table, which a person must know of."""
+    is_flat, schema = table.options.form == "flattened", table.dimension.schema
+    own = (name for name in row if schema.find(name) is None and not (is_flat and is_added(name)))
+    return {name: text_in(row[name]) for name in own}
 
 
 def _named(data: Object, prefix: str) -> Object:
@@ -137,24 +163,26 @@ def _named(data: Object, prefix: str) -> Object:
 def _of_debezium(table: TableFiles, entry: Entry, line: Object) -> Cells:
     body, is_record = _body(table, line) or {}, table.options.line == "record"
     keys, headers = (line.get(part) if is_record else None for part in ("key", "headers"))
-    after, before = _images(table, body)
-    left = _inner(_header(headers)) if _is_insert(table, body) else {}
+    images = _images(table, body)
+    after = None if images[0] is None else _called_now(table, images[0])
+    before, of_key = _called_now(table, images[1]), _called_now(table, _inner(keys))
+    left = _called_now(table, _inner(_header(headers))) if _is_insert(table, body) else {}
     schema, key = table.dimension.schema, table.dimension.key
     if entry.operation == Operation.DELETE.value:
         image = after or {} if table.options.form == "flattened" else before
-        known = {**_without_null(image), **_without_null(_inner(keys))}
+        known = {**_without_null(image), **_without_null(of_key)}
         return Cells({name: text_in(known.get(name)) if name in key else None for name in schema.names})
     if after is None:
         return Cells()
     written, words = reading_of(table, entry).written, placeholders(table.options.unavailable_value)
-    cells: dict[str, Written] = {}
+    cells: dict[str, Written] = {**_strange(table, after)}
     for column in schema:
         text = _text_of(after.get(column.name), column, written[column.name].wire)
         is_absent = column.name not in after and entry.operation == Operation.UPDATE.value
         if column.name not in key:
             cells[column.name] = UNSET if is_absent or text in words else text
         else:
-            cells[column.name] = text_in(_inner(keys).get(column.name)) if text in words else text
+            cells[column.name] = text_in(of_key.get(column.name)) if text in words else text
     then = left if table.options.form == "flattened" else {**_without_null(before), **_without_null(left)}
     return Cells(cells, _old_key(table, entry, then))
 

@@ -121,6 +121,7 @@ def _each(entries: Sequence[Entry], read: Callable[[Entry], Entry]) -> list[Entr
 def _as_in_parquet(reading: Reading, entry: Entry, found: Cells) -> Entry:
     """Return a row of a Parquet file that is not mended, with its operation."""
     _refuse_strange(reading.dimension, entry, found)
+    _refuse_no_key(reading.dimension, entry, found)
     return replace(entry, operation=_operation_of(reading, entry, found).value)
 
 
@@ -138,6 +139,7 @@ def _as_written(reading: Reading, entry: Entry, cells: Callable[[Entry], Cells])
             rows=[(entry.order, entry.row)],
         )
     _refuse_strange(dimension, entry, found)
+    _refuse_no_key(dimension, entry, found)
     operation = _operation_of(reading, entry, found)
     absent = None if operation in (Operation.INSERT, Operation.READ) else UNSET
     sent = {name: found.after.get(name, absent) for name in dimension.schema.names}
@@ -149,7 +151,9 @@ def _as_written(reading: Reading, entry: Entry, cells: Callable[[Entry], Cells])
 def _operation_of(reading: Reading, entry: Entry, found: Cells) -> Operation:
     """Return the operation of a row that is not mended; one that was not known is read again from its cells."""
     if entry.operation is not None:
-        return Operation(entry.operation)
+        # Under the settings of then a row that has not all columns may have been a whole one.
+        is_part = entry.operation == Operation.READ.value and UNSET in found.after.values()
+        return Operation.UPDATE if is_part else Operation(entry.operation)
     word = found.after.get(reading.op_column) if found.operation is None else found.operation
     indicator = None if reading.indicator is None else found.after.get(reading.indicator)
     is_whole = UNSET not in found.after.values() and found.after.keys() >= set(reading.dimension.schema.names)
@@ -176,6 +180,18 @@ def _refuse_strange(dimension: Dimension, entry: Entry, found: Cells) -> None:
             found=f"it has a value in {name}, and the table has no such column",
             todo="Let the table follow (docs/schema-changes.md), or name in `rename` what the column is called "
             "now. Else fix the row, or give it up.",
+            rows=[(entry.order, entry.row)],
+        )
+
+
+def _refuse_no_key(dimension: Dimension, entry: Entry, found: Cells) -> None:
+    """Refuse to read a row anew that has no value for its key, as where it is written in another form than now."""
+    lacks = [name for name in dimension.key if not isinstance(found.after.get(name), str)]
+    if lacks and entry.operation != Operation.TRUNCATE.value:
+        raise MendError(
+            f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
+            found=f"under the settings as they are now it has no value in {lacks[0]}, of the key",
+            todo="Set what tells the form of the source back. Else fix the row: `lakeward quarantine fix`.",
             rows=[(entry.order, entry.row)],
         )
 

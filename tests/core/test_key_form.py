@@ -108,5 +108,11 @@ def test_what_changes_values_of_a_key_is_told(
     assert key_form(dimension(*types), formats, "UTC", is_trimmed=is_trimmed) == words
 
 
+def test_settings_of_all_columns_of_a_type_count_where_none_is_set_for_the_column() -> None:
+    modes = {"decimal": "decimals 'string'", "binary": "binary 'hex'"}
+    assert key_form(dimension("decimal(5,2)", "int"), {}, "UTC", modes) == "decimals 'string'"
+    assert key_form(dimension("binary"), {"k1": "base64"}, "UTC", modes) == "column 1 in the format 'base64'"
+
+
 def test_nothing_is_told_where_each_load_takes_the_place_of_all_rows() -> None:
     assert key_form(replace(dimension("timestamp"), snapshots=Snapshots()), {}, "UTC") is None

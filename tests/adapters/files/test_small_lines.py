@@ -145,19 +145,29 @@ def source_of(folder: Path, said: Mapping[str, Any], small_batch: int = 20_000) 
     return FilesSource(options, Folder(folder, Places(options.place())), session, small_batch=small_batch)
 
 
-def dimension(types: Mapping[str, str]) -> Dimension:
+def dimension(types: Mapping[str, str], **renames: str) -> Dimension:
     schema = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in types.items()))
-    policies = Policies(add=Policy.IGNORE)
+    policies = Policies(add=Policy.IGNORE, renames=renames)
     return Dimension(name=ITEM, schema=schema, key=("id",), policies=policies, sequences=Sequences.PLACES)
 
 
-def batch_of(folder: Path, said: Mapping[str, Any], types: Mapping[str, str], *lines: str) -> Batch[Frame]:
+def batch_of(
+    folder: Path, said: Mapping[str, Any], types: Mapping[str, str], *lines: str, **renames: str
+) -> Batch[Frame]:
     place = folder / "shop" / "item"
     place.mkdir(parents=True)
     for number, line in enumerate(lines):
         (place / f"{number}.json").write_text(f"{line}\n", "utf-8")
-    source, own = source_of(folder, said), dimension(types)
+    source, own = source_of(folder, said), dimension(types, **renames)
     return source.read(own, source.take(own, Past()), 1)
+
+
+def test_a_value_under_the_old_name_of_a_column_is_not_ignored(tmp_path: Path) -> None:
+    lines = [message(1), message(2, remark="late")]
+    with pytest.raises(SchemaConflict, match="has the old name of a column") as raised:
+        batch_of(tmp_path, {"format": "debezium"}, {"id": "int", "note": "string"}, *lines, remark="note")
+    assert "1.json" in str(raised.value)
+    assert raised.value.found == "remark is called note now, as `schema.rename` says"
 
 
 @pytest.mark.parametrize("types", ["declared", "schema"])

@@ -20,7 +20,7 @@ from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.loads import Load
 from lakeward.core.order_by import ARRIVAL, LOG_PLACE, OrderBy
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Column, Schema, Type, parse_type
 
 ORDERS = TableName("shop", "orders")
 
@@ -236,3 +236,20 @@ def test_it_is_told_how_the_key_is_read(source: FilesSource) -> None:
     source.options = FilesOptions.model_validate({"path": source.options.path, "source_zone": "Asia/Tokyo"})
     source.patterns = {table.source: {"id": "dd/MM/yyyy"}}
     assert source.key_form(table) == "column 1 in the format 'dd/MM/yyyy', times in Asia/Tokyo"
+
+
+@pytest.mark.parametrize(
+    ("type_", "mode", "words"),
+    [
+        ("decimal(5,2)", {"decimals": "string"}, "decimals 'string'"),
+        ("timestamp_ntz", {"times": "connect"}, "times 'connect'"),
+        ("binary", {"binary": "hex"}, "binary 'hex'"),
+        ("binary", {"binary": "bytes", "decimals": "string"}, ""),
+    ],
+)
+def test_how_messages_write_the_types_of_a_key_is_told(
+    source: FilesSource, type_: str, mode: Mapping[str, str], words: str
+) -> None:
+    table = replace(dimension(), schema=Schema((Column("id", parse_type(type_)),)), key=("id",))
+    source.options = FilesOptions.model_validate({"path": source.options.path, "format": "debezium", **mode})
+    assert source.key_form(table) == words

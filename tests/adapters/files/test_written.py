@@ -16,6 +16,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import UNSET
+from lakeward.core.evolution import Policies
 from lakeward.core.ports import Cells, Entry
 from lakeward.core.schema import Column, Schema, parse_type
 
@@ -23,7 +24,17 @@ DOCS = {"id": "int", "body": "string", "size": "int"}
 UNAVAILABLE = "__debezium_unavailable_value"
 
 
-def written(text: object, done: str = "update", columns: Mapping[str, str] = DOCS, **settings: Any) -> Cells:
+RENAMED = {"no": "int", "title": "string"}
+
+
+def written(
+    text: object,
+    done: str = "update",
+    columns: Mapping[str, str] = DOCS,
+    renames: Mapping[str, str] | None = None,
+    name: str = "1.json",
+    **settings: Any,
+) -> Cells:
     def no_spark() -> None:
         raise AssertionError("Spark is not needed")
 
@@ -31,12 +42,17 @@ def written(text: object, done: str = "update", columns: Mapping[str, str] = DOC
     folder = Folder(Path("landing"), Places(options.place()))
     source = FilesSource(options, folder, no_spark)  # type: ignore[arg-type]
     schema = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in columns.items()))
-    dimension = Dimension(name=TableName("public", "docs"), schema=schema, key=("id",))
+    dimension = Dimension(
+        name=TableName("public", "docs"),
+        schema=schema,
+        key=(next(iter(columns)),),
+        policies=Policies(renames=renames or {}),
+    )
     entry = Entry(
         key="[1]",
         reason="cast",
         detail="",
-        object="1.json",
+        object=name,
         row=1,
         operation=done,
         epoch=1,
@@ -103,6 +119,57 @@ def test_the_old_key_of_a_key_change_is_known() -> None:
     moved = {"data": {"id": 2, "body": "b", "BI_id": 1}, "metadata": {"operation": "update"}}
     found = written(moved, format="dms-json", before_image_prefix="BI_")
     assert (found.after, found.before) == ({"id": "2", "body": "b", "size": None}, {"id": "1"})
+
+
+def test_a_column_has_the_name_of_now() -> None:
+    """A row waited in quarantine while columns were renamed."""
+    renames = {"id": "no", "name": "title"}
+    row, named = {"id": 2, "name": "b"}, {"columns": RENAMED, "renames": renames}
+    wanted = {"no": "2", "title": "b"}
+    found = written({"op": "u", "before": {"id": 1, "name": "a"}, "after": row}, **named)
+    assert (found.after, found.before) == (wanted, {"no": "1"})
+    assert written({**row, "__op": "u"}, form="flattened", **named).after == wanted
+    assert written(row, format="json", **named).after == wanted
+    assert written({**row, "no": 3}, format="json", **named).after == {"no": "3", "title": "b"}
+    moved = {"data": row, "before-image": {"id": 1}, "metadata": {"operation": "update"}}
+    found = written(moved, format="dms-json", **named)
+    assert (found.after, found.before) == (wanted, {"no": "1"})
+    record = {"key": {"id": 2}, "value": {"op": "d", "before": {"id": 0}}}
+    assert written(record, "delete", line="record", **named).after == {"no": "2", "title": None}
+    record = {"key": {"id": 2}, "value": {"op": "u", "after": {"id": UNAVAILABLE, "name": "b"}}}
+    assert written(record, line="record", **named).after == wanted
+    headers = {"__debezium.oldkey": '{"id": 1}'}
+    record = {"value": {"op": "c", "after": row}, "headers": headers}
+    assert written(record, line="record", **named).before == {"no": "1"}
+
+
+def test_a_column_that_has_the_old_name_again_keeps_its_value() -> None:
+    columns = {"id": "int", "body": "string", "text": "string"}
+    line = {"op": "u", "after": {"id": 1, "body": "new", "text": "old"}}
+    found = written(line, columns=columns, renames={"body": "text"})
+    assert found.after == {"id": "1", "body": "new", "text": "old"}
+
+
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [
+        ({"op": "u", "after": {"id": 1, "more": 5}}, {}),
+        ({"id": 1, "more": 5, "__op": "u", "__lsn": 7}, {"form": "flattened"}),
+        ({"data": {"id": 1, "more": 5, "BI_id": 1}}, {"format": "dms-json", "before_image_prefix": "BI_"}),
+    ],
+)
+def test_a_value_that_no_column_takes_is_among_the_cells(line: object, settings: Mapping[str, Any]) -> None:
+    """So that a row is not read anew without it; what a transform, or DMS, adds is no value of the row."""
+    found = written(line, columns={"id": "int"}, **settings)
+    assert found.after == {"id": "1", "more": "5"}
+
+
+def test_a_value_that_the_path_alone_has_is_not_left_out() -> None:
+    columns = {"id": "int", "dt": "date"}
+    named = {"columns": columns, "format": "json", "name": "dt=2026-01-02/1.json"}
+    assert written({"id": 1}, path_columns=["dt"], **named).after == {"id": "1", "dt": "2026-01-02"}
+    assert written({"id": 1, "dt": "2026-01-03"}, **named).after == {"id": "1", "dt": "2026-01-03"}
+    assert written({"id": 1}, **named).after == {}
 
 
 def test_of_a_delete_the_key_alone_is_known() -> None:

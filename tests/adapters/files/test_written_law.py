@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -216,6 +217,7 @@ def operation_of(row: Mapping[str, Any]) -> str | None:
 
 
 def in_python(table: TableFiles, line: str, operation: str | None) -> Cells:
+    """Return the cells of the table's columns; others are shown beside them."""
     entry = Entry(
         key="[1]",
         reason="cast",
@@ -230,7 +232,8 @@ def in_python(table: TableFiles, line: str, operation: str | None) -> Cells:
         since=0,
         text=line,
     )
-    return cells_of_line(table, entry)
+    found = cells_of_line(table, entry)
+    return replace(found, after={name: cell for name, cell in found.after.items() if name in COLUMNS})
 
 
 IN_THE_GATE: Final = {"json", "debezium in records"}
