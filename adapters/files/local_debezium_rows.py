@@ -25,7 +25,7 @@ from lakeward.adapters.spark.local_casts import SparkNeeded
 
 _WORDS: Final = "the message is not a JSON object with a row"
 _NO_IMAGE: Final = "the message has no image of the row after the change"
-_LEAVES_ROW: Final = ("insert", "update", "read", "upsert")
+_LEAVES_ROW: Final = ("insert", "update", "read")
 _BLANK: Final = " \t\r\n"
 _IMAGES: Final = ("after", "before")
 
@@ -93,7 +93,7 @@ class DebeziumRows:
 
     def _unset(self, after: Object, operation: str | None, columns: Columns) -> list[str] | None:
         """Return the columns that were not sent: not logged, or, by an update, not in the event's schema."""
-        may_lack = operation in ("update", "upsert")
+        may_lack = operation == "update"
         if not (may_lack and not after.keys() >= columns.others_set) and not self.local.has_word(after):
             return None
         found = [n for n in columns.others if (may_lack and n not in after) or self.local.is_word(after.get(n))]
@@ -108,7 +108,7 @@ class DebeziumRows:
 
     def _is_old_key_unknown(self, found: Opened) -> bool:
         keys = found.message.key
-        if keys is None or found.operation not in ("update", "upsert"):
+        if keys is None or found.operation != "update":
             return False
         left, before = found.left or {}, {} if self.local.decoder.is_flat else found.before or {}
         images = (keys, left, before)

@@ -12,7 +12,7 @@ from lakeward.adapters.files.local_places import no_place
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_values import reader_of
 from lakeward.adapters.messages.decoded import LONGEST_NAME, NAMELESS, OTHER_TABLE, PLAIN, ROWS_GONE
-from lakeward.adapters.messages.dms import GONE, OPERATIONS, DmsMessages
+from lakeward.adapters.messages.dms import GONE, NO_IMAGE, OPERATIONS, OTHER_KIND, DmsMessages
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Type
 
@@ -29,14 +29,16 @@ class LocalDms:
     def row_of(self, message: Message, columns: Columns) -> Row:
         """Return the row of a message; of one of another table nothing is kept but that it is there."""
         body = message.body or {}
-        parts = (body.get(part) for part in ("data", "metadata", "before-image"))
+        image = body.get("before-image")
+        parts = (body.get("data"), body.get("metadata"), image)
         data, meta, before = (part if part.__class__ is dict else None for part in parts)
         told = meta or {}
         schema, table = text_of(told.get("schema-name")), text_of(told.get("table-name"))
         is_of_other = differs(schema, self.table.schema) or differs(table, self.table.table)
         is_nameless = any(told.get(f"{part}-name") is None for part in self.decoder.must_name)
         kind = text_of(told.get("record-type"))
-        is_row = kind is None or kind == "data"
+        is_row = kind != "control"
+        has_other_image = before is None and image is not None
         has_row = is_of_other and is_row and data is not None
         data = None if is_of_other else data
         said, when = text_of(told.get("operation")), text_of(told.get("commit-timestamp"))
@@ -55,7 +57,12 @@ class LocalDms:
             unread_time=None if when is None or time is not None else f"the time of metadata: {when}",
             sequence=no_place(said == "load"),
             transaction=when if transaction is None else transaction,
-            broken=_broken(message, is_row, lacks=data is None or meta is None, is_nameless=is_nameless),
+            broken=_broken(
+                *(message, kind),
+                lacks=data is None or meta is None,
+                has_other_image=has_other_image,
+                is_nameless=is_nameless,
+            ),
             is_blank=is_of_other or message.is_bare or not is_row,
             strange=strange_names(data, columns.places.keys(), self.decoder.not_columns),
             beside={OTHER_TABLE: other, ROWS_GONE: not is_row and said in GONE and not is_of_other},
@@ -81,9 +88,17 @@ class LocalDms:
         return bool(told) and all(was(name) or (said == "delete" and name in cells) for name in told)
 
 
-def _broken(message: Message, is_row: bool, *, lacks: bool, is_nameless: bool) -> str | None:
+def _broken(
+    message: Message, kind: str | None, *, lacks: bool, has_other_image: bool, is_nameless: bool
+) -> str | None:
     if message.body is None:
         return "the message is not a JSON object" if message.wrong in (None, NO_OBJECT) else message.wrong
-    if is_row and lacks:
+    if kind == "control":
+        return None
+    if lacks:
         return "the message lacks data or metadata"
-    return NAMELESS if is_row and is_nameless else None
+    if kind not in (None, "data"):
+        return OTHER_KIND
+    if has_other_image:
+        return NO_IMAGE
+    return NAMELESS if is_nameless else None

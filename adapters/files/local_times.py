@@ -59,7 +59,8 @@ def moment_reader(type_: Type, written: Writing) -> Callable[[Any], int | None]:
         if unit is not None:
             moment = value if value.__class__ is int and -_MOST < value < _MOST else number(text_of(value))
             if moment is not None:
-                return _of_unit(moment, unit)
+                micros = _of_unit(moment, unit)
+                return micros if micros is not None and _MICROS[0] <= micros <= _MICROS[1] else None
         text = text_of(value) or ""
         found = _TIME.fullmatch(text.removesuffix("Z") if is_wall_clock else text)
         if found is None:
@@ -70,17 +71,24 @@ def moment_reader(type_: Type, written: Writing) -> Callable[[Any], int | None]:
     return read
 
 
+def micros_reader(unit: int) -> Callable[[Any], int | None]:
+    """Return what reads whole numbers of a unit of time as microseconds that have 64 bits."""
+
+    def read(value: Any) -> int | None:
+        count = value if value.__class__ is int and -_MOST < value < _MOST else number(text_of(value))
+        micros = None if count is None else _of_unit(count, unit)
+        return micros if micros is not None and -(2**63) <= micros < 2**63 else None
+
+    return read
+
+
 def _of_unit(value: int, unit: int) -> int | None:
     """Return microseconds; what lies between two of them is not bent."""
     if unit <= 10**6:
-        micros = value * (10**6 // unit)
-    elif abs(value) >= 10**21:
+        return value * (10**6 // unit)
+    if abs(value) >= 10**21:
         raise SparkNeeded("a time is too great a number")
-    elif value % (unit // 10**6):
-        return None
-    else:
-        micros = value // (unit // 10**6)
-    return micros if _MICROS[0] <= micros <= _MICROS[1] else None
+    return None if value % (unit // 10**6) else value // (unit // 10**6)
 
 
 def _moment(found: re.Match[str], zone: str, *, is_wall_clock: bool) -> int | None:

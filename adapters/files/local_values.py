@@ -18,9 +18,9 @@ from typing import Any, Final, TypeAlias
 from lakeward.adapters.files.documents import Double, refuse_rounded, text_of
 from lakeward.adapters.files.local_nested import is_plain, nested_reader
 from lakeward.adapters.files.local_texts import plain_text, refuse_control
-from lakeward.adapters.files.local_times import date_reader, moment_reader
+from lakeward.adapters.files.local_times import date_reader, micros_reader, moment_reader
 from lakeward.adapters.messages.values import Number
-from lakeward.adapters.messages.wire import Wire, Writing
+from lakeward.adapters.messages.wire import UNITS, Wire, Writing
 from lakeward.adapters.spark.casts import NESTED
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.schema import Type
@@ -58,6 +58,8 @@ def reader_of(type_: Type, written: Writing) -> Read:
     if type_.name in NESTED:
         return nested_reader(type_)
     match type_.name:
+        case "bigint" if written.wire in UNITS:
+            return micros_reader(UNITS[written.wire])
         case "int" | "bigint":
             return _whole_reader(*_BOUNDS[type_.name])
         case "decimal" if written.wire is Wire.UNSCALED:

@@ -27,7 +27,7 @@ from lakeward.core.facts import PARTIAL, Capability
 NO_COLUMN: Final = "\0none"
 """Stands for a column that is not there; no column has that name."""
 
-_WORDS: Final = {word: word for word in ("insert", "update", "delete", "read", "truncate", "upsert")}
+_WORDS: Final = {word: word for word in ("insert", "update", "delete", "read", "truncate")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

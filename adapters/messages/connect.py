@@ -45,9 +45,15 @@ _NAMED: Final[Mapping[str, tuple[str, Wire]]] = {
     "io.debezium.time.IsoDate": ("date", Wire.PLAIN),
     "io.debezium.time.IsoTimestamp": ("timestamp_ntz", Wire.PLAIN),
     "io.debezium.time.ZonedTimestamp": ("timestamp", Wire.PLAIN),
+    "org.apache.kafka.connect.data.Time": ("bigint", Wire.MILLIS),
+    "io.debezium.time.Time": ("bigint", Wire.MILLIS),
+    "io.debezium.time.MicroTime": ("bigint", Wire.MICROS),
+    "io.debezium.time.NanoTime": ("bigint", Wire.NANOS),
+    "io.debezium.time.MicroDuration": ("bigint", Wire.MICROS),
+    "io.debezium.time.NanoDuration": ("bigint", Wire.NANOS),
 }
-"""Names that say more than their types. Times of day and durations stay what they are written as: the lake has no
-type for them."""
+"""Names that say more than their types. The lake has no type for times of day and durations: they are microseconds,
+whatever their unit is in a message. Those that are texts stay so."""
 
 
 @dataclass(frozen=True, slots=True)

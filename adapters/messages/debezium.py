@@ -225,7 +225,7 @@ class Debezium:
     def old_key_unknown(self) -> str:
         """Return `OLD_KEY_UNKNOWN` of a message that was `opened`, as SQL with its name."""
         lacks = " OR ".join(f"({cell(_KEYS, name)} IS NULL AND {self._before(name)} IS NULL)" for name in self.key)
-        is_update = f"{_KEYS} IS NOT NULL AND {_OPERATION} IN ('update', 'upsert')"
+        is_update = f"{_KEYS} IS NOT NULL AND {_OPERATION} = 'update'"
         return f"{f'coalesce({is_update} AND ({lacks}), false)' if lacks else 'false'} AS {OLD_KEY_UNKNOWN}"
 
     def initial(self) -> str:
@@ -325,7 +325,10 @@ class Debezium:
         return f"coalesce({cell(_AFTER, f'__{name}')}, {cell(_AFTER, f'__source_{name}')})"
 
     def _said(self) -> str:
-        """Return the operation; without a word for it, what leaves a row may have been there or not."""
+        """Return the operation; flattened, what leaves a row without a word for it counts as an update.
+
+        It may have been no change (a row of a snapshot), but what looks for lost changes must not pass it over.
+        """
         said = cell(_AFTER, "__op") if self.is_flat else _OP
         cases = [f"WHEN {IS_TOMBSTONE} THEN 'delete'"] if self.tombstones == "delete" else []
         if self.is_flat:
@@ -333,7 +336,7 @@ class Debezium:
             cases.append(f"WHEN lower({deleted}) = 'true' THEN 'delete'")
             cases.append(f"WHEN lower({deleted}) != 'false' THEN concat('__deleted: ', {deleted})")
         cases += [f"WHEN {said} = '{letter}' THEN '{word}'" for letter, word in OPERATIONS.items()]
-        other = f"coalesce({said}, 'upsert')" if self.is_flat else said
+        other = f"coalesce({said}, 'update')" if self.is_flat else said
         return f"CASE {' '.join(cases)} ELSE {other} END"
 
     def _is_of_other(self, table: TableName) -> str:
@@ -358,7 +361,7 @@ class Debezium:
     def _is_unset(self, column: Column) -> str:
         """Whether a column was not sent: not logged, or, by an update, not in the event's schema."""
         found = cell(_AFTER, column.name)
-        is_absent = f"{_OPERATION} IN ('update', 'upsert') AND NOT {has(_AFTER, column.name)}"
+        is_absent = f"{_OPERATION} = 'update' AND NOT {has(_AFTER, column.name)}"
         return f"coalesce(({found} IN ({self._unavailable()}) OR ({is_absent})) AND {_AFTER} IS NOT NULL, false)"
 
     def _unavailable(self) -> str:
@@ -385,7 +388,7 @@ class Debezium:
         return f"coalesce({', '.join([transaction_name_of(own), *map(self._field, names)])})"
 
     def _broken(self) -> str:
-        lacks = f"{_OPERATION} IN ('insert', 'update', 'read', 'upsert') AND {_AFTER} IS NULL"
+        lacks = f"{_OPERATION} IN ('insert', 'update', 'read') AND {_AFTER} IS NULL"
         is_told = f"coalesce({OLD_KEY}, {NEW_KEY}) IS NULL OR NOT ({self._tells(_KEYS)}) OR ({self._tells(_OTHER)})"
         is_lost = f"{_SAID} IN ('insert', 'delete') AND NOT ({is_told})" if self.links_all else "false"
         words = "the message is not a JSON object with a row"

@@ -69,6 +69,8 @@ def value_of(cell: str, type_: Type, written: Writing) -> str:
         return _moment(cell, type_, written)
     if type_.name == "binary" and written.wire is not Wire.PLAIN and written.text.pattern is None:
         return _binary(cell, written.wire)
+    if type_.name == "bigint" and written.wire in UNITS:
+        return bound(number(cell), "n", _micros("n", UNITS[written.wire]))
     if type_.name in ("int", "bigint"):
         return _whole_number(cell, type_)
     return to_type(cell, type_, written.text)
@@ -161,12 +163,18 @@ def _moment(cell: str, type_: Type, written: Writing) -> str:
     as_text = to_type(_without_zone(cell) if is_wall_clock else cell, type_, written.text)
     if written.wire not in UNITS:
         return as_text
-    unit = UNITS[written.wire]
-    micros = f"try_multiply(n, {10**6 // unit}BD)" if unit <= 10**6 else f"(n div {unit // 10**6})"
-    is_whole = "true" if unit <= 10**6 else f"n % {unit // 10**6} = 0"
-    moment = bound(f"timestamp_micros(try_cast({micros} AS bigint))", "t", inside("t", Type("timestamp")))
-    value = f"CASE WHEN {is_whole} THEN CAST({moment} AS {ddl(type_)}) END"
+    micros = _micros("n", UNITS[written.wire])
+    moment = bound(f"timestamp_micros({micros})", "t", inside("t", Type("timestamp")))
+    value = f"CAST({moment} AS {ddl(type_)})"
     return bound(number(cell), "n", f"CASE WHEN n IS NULL THEN {as_text} ELSE {value} END")
+
+
+def _micros(count: str, unit: int) -> str:
+    """Return microseconds, of a count of a unit, as SQL; NULL for what lies between them, or is too great."""
+    if unit <= 10**6:
+        return f"try_cast(try_multiply({count}, {10**6 // unit}BD) AS bigint)"
+    nanos = unit // 10**6
+    return f"CASE WHEN {count} % {nanos} = 0 THEN try_cast({count} div {nanos} AS bigint) END"
 
 
 def _without_zone(cell: str) -> str:
@@ -191,28 +199,54 @@ def _nested(cell: str, type_: Type, zone: str) -> str:
     Those round decimals, which are read with more digits and compared, and make too great a number infinite. They
     make a day of an hour, and cut digits of a second off: dates and times are read as texts, and those by our own
     rules, in the `zone` where they name none. They pass over a field in other letters than the struct has it.
+
+    The text is one value and no more: what closes the object around it, or goes on in it, is none in a list.
     """
     wide = _as_read(type_)
     schema = f"value {ddl(wide)}, broken string"
     whole_value = f"concat('{{\"value\":', {cell}, '}}')"
-    found = f"from_json({whole_value}, {text(schema)}, map('columnNameOfCorruptRecord', 'broken'))"
+    options = "map('columnNameOfCorruptRecord', 'broken', 'allowSingleQuotes', 'false')"
+    found = f"from_json({whole_value}, {text(schema)}, {options})"
     wrong = is_somewhere("v.value", type_, partial(_is_bent, zone))
     is_right = "v.broken IS NULL" + ("" if wrong is None else f" AND NOT {wrong}")
-    is_right += "".join(f" AND NOT coalesce({misnamed}, false)" for misnamed in _misnamed(cell, type_))
+    is_right += f" AND json_array_length(concat('[', {cell}, ']')) = 1"
+    repeated = _repeated("v.value", type_)
+    wrongs = [*_misnamed(cell, type_), *([] if repeated is None else [repeated])]
+    is_right += "".join(f" AND NOT coalesce({wrong}, false)" for wrong in wrongs)
     return bound(found, "v", f"CASE WHEN {is_right} THEN {_typed('v.value', type_, zone)} END")
 
 
 def _misnamed(cell: str, type_: Type) -> list[str]:
-    """Return, for each struct outside of lists, whether its object has a field in other letters, as SQL."""
+    """Return, for each struct outside of lists, whether it has a field twice, or in other letters, as SQL."""
     if type_.name != "struct":
         return []
     names = [part.name for part in type_.parts]
     own, alike = ", ".join(map(text, names)), ", ".join(text(name.lower()) for name in names)
-    conditions = [f"exists(json_object_keys({cell}), n -> n NOT IN ({own}) AND lower(n) IN ({alike}))"]
+    found = f"json_object_keys({cell})"
+    conditions = [
+        f"exists({found}, n -> n NOT IN ({own}) AND lower(n) IN ({alike}))",
+        f"size(array_distinct({found})) < size({found})",
+    ]
     for part in type_.parts:
         if _SIMPLE.fullmatch(part.name):
             conditions += _misnamed(f"get_json_object({cell}, '$.{part.name}')", part.type)
     return conditions
+
+
+def _repeated(value: str, type_: Type, depth: int = 0) -> str | None:
+    """Return whether a map, wherever it is in a value, has a key twice, as SQL; None where there are no maps."""
+    item = f"map_{depth}"
+    inner = [_repeated(item, part.type, depth + 1) for part in type_.parts]
+    match type_.name:
+        case "map":
+            found = [f"size(array_distinct(map_keys({value}))) < size({value})"]
+            found += [] if inner[1] is None else [f"exists(map_values({value}), {item} -> {inner[1]})"]
+        case "list":
+            found = [] if inner[0] is None else [f"exists({value}, {item} -> {inner[0]})"]
+        case _:
+            parts = [_repeated(f"{value}.{quoted(part.name)}", part.type, depth) for part in type_.parts]
+            found = [part for part in parts if part is not None]
+    return " OR ".join(f"coalesce({one}, false)" for one in found) or None
 
 
 _SIMPLE: Final = re.compile("[A-Za-z0-9_]+")

@@ -114,9 +114,12 @@ NESTED: Final = {
     "named": ['{"x": true, "a": null, "\\u00e9": false}', "{}", "null"],
 }
 NESTED_ODD: Final = {
-    "parts": ['{"a": "1"}', '{"a": 1.0}', '{"c": {"e": 1.239}}', '{"c": [1]}', '{"b": [1]}', '"{}"'],
-    "many": ["[9223372036854775808]", '"[1]"', "[[1]]", "{}"],
-    "named": ['{"x": 1}', "[]"],
+    "parts": [
+        *('{"a": "1"}', '{"a": 1.0}', '{"c": {"e": 1.239}}', '{"c": [1]}', '{"b": [1]}', '"{}"'),
+        *('"{\\"a\\":1}} x"', '"{\\"a\\":1,\\"a\\":2}"', '"{\\"a\\":1},\\"value\\":{\\"a\\":9}"'),
+    ],
+    "many": ["[9223372036854775808]", '"[1]"', "[[1]]", "{}", '"[1]}} x"', '"[1],[2]"', '"[1]] x"'],
+    "named": ['{"x": 1}', "[]", '"{\\"x\\":true,\\"x\\":null}"', "\"{'x':true}\""],
 }
 """Lists, maps and structs: as their types are, and otherwise."""
 
@@ -212,12 +215,13 @@ dms = st.builds(
     ),
     st.one_of(row, row, st.just("null")),
     st.sampled_from(['"update"', '"insert"', '"delete"', '"load"', "null", '"drop-table"']),
-    st.one_of(row, st.just("null")),
+    st.one_of(row, row, st.sampled_from(["null", '"{}"', "[]", "5"])),
     st.sampled_from(
         [
             ', "commit-timestamp": "2026-11-21T10:00:00.000000Z", "transaction-id": 7, "record-type": "data"',
             ', "timestamp": "2026-11-21T10:00:00Z", "record-type": "control"',
             ', "schema-name": "shop", "table-name": "other", "timestamp": "soon"',
+            ', "record-type": "Data"',
             "",
         ]
     ),

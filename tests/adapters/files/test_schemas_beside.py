@@ -97,6 +97,40 @@ def feed_of(folder: Path, spark: SparkSession | None, **said: str) -> tuple[Tabl
     return table, [Line("shop/item/0.json", number, line) for number, line in enumerate(lines, 1)]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "micros"),
+    [
+        ("org.apache.kafka.connect.data.Time", 36_000_001, 36_000_001_000),
+        ("io.debezium.time.Time", 36_000_001, 36_000_001_000),
+        ("io.debezium.time.MicroTime", 36_000_000_001, 36_000_000_001),
+        ("io.debezium.time.NanoTime", 36_000_000_001_000, 36_000_000_001),
+        ("io.debezium.time.NanoTime", 36_000_000_000_001, None),
+        ("io.debezium.time.MicroDuration", -5, -5),
+        ("io.debezium.time.NanoDuration", -5_000, -5),
+        ("io.debezium.time.MicroDuration", 2**63, None),
+    ],
+)
+@pytest.mark.parametrize("types", ["schema", "declared"])
+def test_times_of_day_and_durations_are_microseconds_where_types_are_from_schemas(
+    tmp_path: Path, name: str, value: int, micros: int | None, types: str
+) -> None:
+    """Else another mode would put a second unit into the column. What is declared has what is written."""
+    kind = "int32" if name in ("org.apache.kafka.connect.data.Time", "io.debezium.time.Time") else "int64"
+    line = message(1, {"spent": value}, {"spent": {"type": kind, "name": name}}, "envelope")
+    columns = {} if types == "schema" else {"spent": "bigint"}
+    said = {"format": "debezium", "line": "record", "types": types}
+    (tmp_path / "shop" / "item").mkdir(parents=True)
+    table = table_of(tmp_path, None, "shop.item", columns, said)
+    decoder = table.decoder
+    assert isinstance(decoder, Debezium)
+    found = LocalMessages(table, [Line("shop/item/0.json", 1, line)], decoder)
+    files = fill_versions(table, [File(SourceObject("0.json", 1, 1, 0), "debezium")], found.versions(table), None)
+    versions = {version.digest: version for version in files[0].versions}
+    rows = found.rows(replace(table, dimension=with_schema(table, files)), versions)
+    as_written = value if value < 2**63 else None
+    assert rows["spent"] == [micros if types == "schema" else as_written]
+
+
 @pytest.mark.parametrize("form", ["envelope", "flattened"])
 def test_the_schema_beside_a_message_tells_scale_and_unit(tmp_path: Path, form: str) -> None:
     table, lines = feed_of(tmp_path, None, form=form)

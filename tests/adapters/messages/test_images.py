@@ -80,3 +80,17 @@ def test_files_that_tell_no_images_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match="its files do not have it"):
         read(engine, tmp_path, [debezium("u", IMAGE)], **said)
+
+
+@pytest.mark.parametrize("image", ['{"id": 1}', [{"id": 1}], 5])
+def test_an_image_before_that_is_no_object_makes_the_message_unreadable(tmp_path: Path, image: Any) -> None:
+    """Else a key change would leave the row of the old key where it is."""
+    found = read(None, tmp_path, [dms("insert", AFTER, None), dms("update", AFTER, image)], format="dms-json")
+    assert [words for _, words in found.rejects] == ["its before-image is no object"]
+
+
+def test_a_message_that_is_neither_data_nor_control_is_unreadable(tmp_path: Path) -> None:
+    message = dms("insert", AFTER, None)
+    message["metadata"]["record-type"] = "Data"
+    found = read(None, tmp_path, [dms("insert", AFTER, None), message], format="dms-json")
+    assert [words for _, words in found.rejects] == ["its record-type is neither data nor control"]

@@ -41,6 +41,34 @@ REFUSED: Final = [
 ]
 
 
+ONCE: Final = parse_type("struct<a: int, m: map<string, int>, l: list<map<string, int>>, s: struct<b: int>>")
+IN_TEXTS: Final[dict[str, Any]] = {
+    '{"a":1}': {"a": 1},
+    ' {"a":1,"m":{"x":1,"y":2}} ': {"a": 1, "m": {"x": 1, "y": 2}},
+    **dict.fromkeys(
+        (
+            '{"a":1}} x',
+            '{"a":1}] x',
+            '{"a":1}, "value":{"a":2}',
+            '{"a":1},{"a":2}',
+            '{"a":1} x',
+            "{'a':1}",
+            '{"a":1,"a":2}',
+            '{"s":{"b":1,"b":2}}',
+            '{"m":{"x":1,"x":2}}',
+            '{"l":[{"x":1},{"x":1,"x":2}]}',
+        )
+    ),
+}
+"""Texts, and what is read of them: nothing where they are no single value, or a name stands twice."""
+
+
+def test_a_text_is_one_value_that_names_each_part_once(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(cell,) for cell in IN_TEXTS], "cell string").coalesce(1)
+    found = frame.selectExpr("cell", f"to_json({value_of('cell', ONCE, Writing())}) AS value").collect()
+    assert {row.cell: row.value and json.loads(row.value) for row in found} == IN_TEXTS
+
+
 def test_they_are_taken_exactly_or_not_at_all(spark: SparkSession) -> None:
     """Spark alone would make today of an hour, and cut digits of a second off."""
     frame = spark.createDataFrame([(cell,) for cell in [*TAKEN, *REFUSED]], "cell string").coalesce(1)
