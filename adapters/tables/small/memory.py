@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted
@@ -17,15 +18,18 @@ from lakeward.adapters.tables.small.values import columns_of, key_in, keys_in, p
 from lakeward.adapters.tables.small.versions import VersionReader
 from lakeward.adapters.tables.small.way import NotSmall, needs_memory
 from lakeward.core.dimension import DELETED, Ordered
-from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position
+from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position, canonical
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.fold import Row, row_of
 from lakeward.core.literals import key_text
 from lakeward.core.memory import Base, Change, Hold, Memory
 from lakeward.core.plan import MergePlan
 
-MOST_ENTRIES: Final = 250_000
+MOST_ENTRIES: Final = 1_000_000
 """A companion with more entries is not read by this process."""
+
+MOST_NEAR: Final = 250_000
+"""Of more entries that may matter no values are made."""
 
 
 def read_memory(kept: Keeping, plan: MergePlan, touched: Collection[Key]) -> tuple[Memory, frozenset[Key]]:
@@ -43,7 +47,7 @@ def read_memory(kept: Keeping, plan: MergePlan, touched: Collection[Key]) -> tup
     )
     if not needs_memory(plan) or plan.batch == 1:
         return memory, frozenset(touched)
-    entries = _Entries.read(kept, plan)
+    entries = _Entries.read(kept, plan, touched)
     joined = entries.joined(touched) if not plan.truncates.arrived else frozenset({*touched, *entries.keys()})
     memory.changes = {change.event.position: change for change in entries.changes(joined)}
     memory.bases = entries.bases(joined, memory.changes.values())
@@ -62,7 +66,10 @@ def _holds(plan: MergePlan, keys: Collection[Key]) -> Iterator[Hold]:
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """The entries of the companion that are of the table's epoch, and of no batch above its own."""
+    """The entries of the companion that are of the table's epoch, and of no batch above its own.
+
+    Of other keys than those that a batch touches, and that key changes join to them, there may be some.
+    """
 
     kept: Keeping
     plan: MergePlan
@@ -71,7 +78,7 @@ class _Entries:
     old: Sequence[Key | None]
 
     @classmethod
-    def read(cls, kept: Keeping, plan: MergePlan) -> _Entries:
+    def read(cls, kept: Keeping, plan: MergePlan, touched: Collection[Key]) -> _Entries:
         companion, name = kept.companion, plan.dimension.key
         kinds = "', '".join((CHANGE, DELETE, BASE, WAITING, RELEASED))
         upto, epoch = plan.batch - 1, companion.batches.epoch
@@ -84,10 +91,37 @@ class _Entries:
             rows = rows.slice(0, 0)
             for column in name:
                 rows = rows.append_column(column, pa.nulls(0))
-        columns = columns_of(rows)
+        if rows.num_rows and not plan.truncates.arrived:
+            rows = cls._near(kept, plan, rows, touched)
+            if rows.num_rows > MOST_NEAR:
+                raise NotSmall(f"more than {MOST_NEAR:,} entries are remembered that may matter")
+        return cls._of_rows(kept, plan, rows)
+
+    @classmethod
+    def _of_rows(cls, kept: Keeping, plan: MergePlan, rows: pa.Table) -> _Entries:
+        columns, name, now = columns_of(rows), plan.dimension.key, kept.companion.table.pending
         nothing = [None] * rows.num_rows
         old = [key_in(_renamed(one, now), name) for one in columns.get(names.OLD, nothing)]
         return cls(kept, plan, columns, keys_in(columns, name), old)
+
+    @classmethod
+    def _near(cls, kept: Keeping, plan: MergePlan, rows: pa.Table, touched: Collection[Key]) -> pa.Table:
+        """Return the rows that may matter to these keys: values are made of those alone.
+
+        They are of a key that begins as one of these, or as one that key changes join to them, or change a key
+        themselves, or are of no key.
+        """
+        name, joined = plan.dimension.key, frozenset(touched)
+        kinds, operations = rows.column(KIND), rows.column(names.OPERATION)
+        is_near = pc.or_(pc.equal(kinds, RELEASED), pc.equal(operations, Operation.TRUNCATE.value))
+        is_near = pc.fill_null(is_near, True)
+        if names.OLD in rows.column_names:
+            links = pc.is_valid(rows.column(names.OLD))
+            listed = [*dict.fromkeys((*name, names.OLD))]
+            joined = cls._of_rows(kept, plan, rows.filter(links).select(listed)).joined(touched)
+            is_near = pc.or_(is_near, links)
+        firsts = {key[0] for key in joined}
+        return rows.filter(pc.or_(is_near, _is_one_of(rows.column(name[0]), firsts)))
 
     def keys(self) -> Iterator[Key]:
         """Return all keys of the entries."""
@@ -205,6 +239,16 @@ class _Entries:
                 found |= _added(record.added, operation)
         found = {_called_now(path, self.plan.dimension.policies.renames) for path in found}
         return found | _added(self.plan.evolution.added, operation)
+
+
+def _is_one_of(values: pa.ChunkedArray, wanted: Collection[Cell]) -> pa.ChunkedArray:
+    """Return whether each value, made the one of a key, is one of these."""
+    found = []
+    for chunk in values.chunks:
+        encoded = chunk.dictionary_encode()
+        own = pa.array([canonical(value) in wanted for value in encoded.dictionary.to_pylist()], pa.bool_())
+        found.append(pc.fill_null(own.take(encoded.indices), False))
+    return pa.chunked_array(found, pa.bool_())
 
 
 def _renamed(fields: Mapping[str, Any] | None, now: Mapping[str, str]) -> Mapping[str, Any] | None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pytest
 from arrow_events import Item, cells, event_frame, nulls, raw, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from lakeward.adapters.tables.companion import entries as companion
 from lakeward.adapters.tables.records import BatchRecord
 from lakeward.adapters.tables.small.batch import read_batch
 from lakeward.adapters.tables.small.entries import Entries, plain
-from lakeward.adapters.tables.small.memory import read_memory
+from lakeward.adapters.tables.small.memory import _Entries, read_memory
 from lakeward.adapters.tables.small.values import arrow_type, key_rows
 from lakeward.adapters.tables.small.versions import ShownVersions, VersionReader
 from lakeward.core.dimension import Dimension, TableName, Unbounded
@@ -201,11 +202,16 @@ def columns_of_entries(dimension: Dimension) -> Mapping[str, Type]:
     }
 
 
-def recall(plan: MergePlan, entries: pa.Table, records: Mapping[int, BatchRecord] | None = None) -> Memory:
-    """Return what a later batch recalls of all keys of entries."""
+def kept_of(entries: pa.Table, records: Mapping[int, BatchRecord] | None = None) -> Any:
+    """Return what is kept of a table: these entries, of batches with these records."""
     batches = SimpleNamespace(records=records or {}, epoch=1, turned=0)
     table = SimpleNamespace(columns=entries.column_names, rows=lambda *_: entries, pending={})
-    kept: Any = SimpleNamespace(companion=SimpleNamespace(batches=batches, table=table))
+    return SimpleNamespace(companion=SimpleNamespace(batches=batches, table=table))
+
+
+def recall(plan: MergePlan, entries: pa.Table, records: Mapping[int, BatchRecord] | None = None) -> Memory:
+    """Return what a later batch recalls of all keys of entries."""
+    kept = kept_of(entries, records)
     rows = entries.select(list(plan.dimension.key)).to_pylist()
     touched = [found for row in rows if (found := key_of(row, plan.dimension.key)) is not None]
     memory, _ = read_memory(kept, plan, touched)
@@ -234,6 +240,38 @@ def test_what_is_remembered_of_a_batch_is_what_was_read(found: Drawn) -> None:
     assert {
         place: (told(one.event, names_of), one.waiting, one.batch) for place, one in memory.changes.items()
     } == {event.position: (told(event, names_of), event.transaction is not None, BATCH) for event in events}
+
+
+@settings(max_examples=tries(150, 2000))
+@given(found=drawn(), data=st.data())
+def test_of_what_is_remembered_all_that_matters_is_read(found: Drawn, data: st.DataObject) -> None:
+    """And values are made of little else: of keys that begin as those that are touched, or are joined to them."""
+    entries = remember(found.plan, found.events)
+    every = sorted({key for event in found.events for key in event.keys}, key=repr)
+    touched = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
+    plan, read = plan_of(found.dimension, NOW), []
+
+    def all_of(_kept: object, _plan: object, rows: pa.Table, _touched: object) -> pa.Table:
+        return rows
+
+    def near(*given_: Any) -> pa.Table:
+        read.append(own(*given_))
+        return read[-1]
+
+    own = _Entries._near
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Entries, "_near", near)
+        memory, joined = read_memory(kept_of(entries), plan, touched)
+        patch.setattr(_Entries, "_near", all_of)
+        whole, joined_of_all = read_memory(kept_of(entries), plan, touched)
+    assert (memory.changes.keys(), joined) == (whole.changes.keys(), joined_of_all)
+    firsts = {key[0] for key in joined}
+    of_others = [
+        event
+        for event in found.events
+        if event.old_key is None and event.operation is not Operation.TRUNCATE and event.key[0] not in firsts
+    ]
+    assert sum(rows.num_rows for rows in read) == len(found.events) - len(of_others)
 
 
 @settings(max_examples=tries(50, 500))

@@ -151,9 +151,9 @@ CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
         touches_too_many,
         "touches more than 20,000 rows",
     ),
-    "where more than 250,000 entries are remembered that may matter": (
+    "where more than a million entries are remembered, or 250,000 of keys that may matter": (
         remembers_too_much,
-        "more than 250,000 entries",
+        "more than 1,000,000 entries",
     ),
     "of histories with `previous_key` and a floating key": (
         lambda _: reason(plan_of({"id": "double", "a": "string"}, history=TELLS)),
