@@ -69,10 +69,12 @@ def ticketing(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         spark = "\n".join(f'"{name}" = "{value}"' for name, value in HEAP.items())
         settings.write_text(_SETTINGS.format(servers=broker.servers, spark=spark, tables=tables), "utf-8")
         theirs, ours = Draining(folder / "naive", broker.servers), Application(settings)
-        taken = {"naive": theirs.run(), "lakeward": ours.run()}
+        try:
+            taken = {"naive": theirs.run(), "lakeward": ours.run()}
+        finally:
+            for way in (theirs, ours):
+                way.pool.shutdown()
         say("  " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in taken.items()))
-        for way in (theirs, ours):
-            way.pool.shutdown()
     if size.backlog is None:
         _check(folder, case)
     yield Measured(
@@ -87,14 +89,21 @@ def _send(broker: Any, case: Path, most: int | None) -> int:
     """Send the messages of the case, or so many of them; return how many."""
     for table in cases.TICKETING:
         broker.create(f"src.{_SCHEMA}.{table}")
-    producer, count = broker.producer(**{"linger.ms": 50, "queue.buffering.max.messages": 1_000_000}), 0
+    producer = broker.producer(**{"linger.ms": 50, "queue.buffering.max.messages": 1_000_000})
+    count, arrived = 0, list[None]()
+
+    def note(error: object, _message: object) -> None:
+        if error is None:
+            arrived.append(None)
+
     with gzip.open(case / "input" / "events.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for count, line in enumerate(islice(lines, most), start=1):  # noqa: B007  # the last number is how many
-            message = json.loads(line)
+        for line in islice(lines, most):
+            message, count = json.loads(line), count + 1
             key, value = (json.dumps(message[part], separators=(",", ":")) for part in ("key", "value"))
-            producer.produce(message["topic"], value, key, partition=0)
-    if producer.flush(60):
-        raise WrongRows("messages did not reach the broker")
+            producer.produce(message["topic"], value, key, partition=0, on_delivery=note)
+    producer.flush(60)
+    if len(arrived) != count:
+        raise WrongRows(f"{count - len(arrived):,} of {count:,} messages did not reach the broker")
     return count
 
 

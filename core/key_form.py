@@ -11,6 +11,7 @@ from lakeward.core.errors import SchemaConflict
 from lakeward.core.progress import Progress
 
 _AS_IT_IS: Final = "as it is written"
+_WRITTEN_AS: Final = " written as "
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -18,15 +19,16 @@ def key_form(
     dimension: Dimension,
     formats: Mapping[str, str],
     source_zone: str = "",
-    modes: Mapping[str, str] = _NONE,
+    ways: Mapping[str, str] = _NONE,
     *,
     is_trimmed: bool = False,
 ) -> str | None:
     """Return in words what of the settings changes the values that are read of a key; "" where nothing does.
 
-    `formats` are those of columns, by name, and `modes` settings for all columns of a type, by its name, in words.
-    Times without a zone are read in the `source_zone`, and texts, with `is_trimmed`, without the blanks at their
-    end. None where the settings do not tell the types of the key, and where each load takes the place of all rows.
+    `formats` are those of columns, by name, and `ways` how messages write those that have none, of types that are
+    written in several. Times without a zone are read in the `source_zone`, and texts, with `is_trimmed`, without
+    the blanks at their end. None where the settings do not tell the types of the key, and where each load takes the
+    place of all rows.
 
     >>> from lakeward.core.dimension import TableName
     >>> from lakeward.core.schema import Column, Schema, Type
@@ -39,13 +41,9 @@ def key_form(
     types = {column.type.name for column in columns if column is not None}
     if dimension.snapshots is not None or None in columns:
         return None
-    told = [
-        f"column {number} in the format {formats[name]!r}"
-        for number, name in enumerate(dimension.key, 1)
-        if name in formats
-    ]
-    plain = {column.type.name for column in columns if column is not None and column.name not in formats}
-    told += sorted({modes[name] for name in plain & modes.keys()})
+    numbered = [*enumerate(dimension.key, 1)]
+    told = [f"column {number} in the format {formats[name]!r}" for number, name in numbered if name in formats]
+    told += [f"column {number}{_WRITTEN_AS}{ways[name]}" for number, name in numbered if name in ways]
     told += [f"times in {source_zone}"] if "timestamp" in types and source_zone else []
     told += ["texts without blanks at their end"] if "string" in types and is_trimmed else []
     return ", ".join(told)
@@ -57,13 +55,15 @@ def refuse_other_key_form(dimension: Dimension, progress: Progress, told: str | 
     Raises SchemaConflict.
     """
     known = progress.key_form
+    if known is not None and told is not None and _WRITTEN_AS not in known:  # so earlier versions wrote it down
+        told = ", ".join(part for part in told.split(", ") if _WRITTEN_AS not in part)
     if known is None or told is None or known == told:
         return
     raise SchemaConflict(
         f"{dimension.name}: the values of its key cannot be read in another way",
         found=f"the key of the table was read {_words(known)}; the settings say {_words(told)}",
-        todo="Nothing of the table was applied; other tables go on. Set what is another now of `format`, "
-        "`source_zone`, `trim_padding`, `decimals`, `times` and `binary` as it was; or load the table anew: "
+        todo="Nothing of the table was applied; other tables go on. Set back whichever of `format`, "
+        "`source_zone`, `trim_padding`, `decimals`, `times` and `binary` was changed; or load the table anew: "
         "`lakeward reload` where it has full loads, else drop it and what is kept beside it "
         "(docs/reload.md#dropping-a-table).",
     )

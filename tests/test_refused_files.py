@@ -153,4 +153,4 @@ def test_a_row_that_is_not_whole_any_more_is_replayed_as_an_update(project: Proj
     right = HELD.format(key="id", name="name", more="", day=AS_WRITTEN)
     project.configure(right, f'{lines}\nabsent = "unset"', source_kind="files")
     assert project.call("quarantine", "replay", "shop.item").code == 0
-    assert project.rows(columns=("id", "name", "day"))[0] == (1, "a", date(2026, 1, 2))
+    assert project.rows(columns=("id", "name", "day")) == [(1, "a", date(2026, 1, 2)), (7, "y", None)]

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.files.fields import fields_of, find_field, root_of
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.messages.connect import MOST_DIGITS, Described
-from lakeward.adapters.messages.wire import EPOCHS, Wire, Writing
+from lakeward.adapters.messages.wire import EPOCHS, UNITS, Wire, Writing
 from lakeward.adapters.spark.casts import TextFormat
 from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
 from lakeward.adapters.spark.types import bound_of
@@ -138,21 +138,15 @@ def _check_form_of_bytes(options: FilesOptions, dimension: Dimension, told: Desc
         )
 
 
-_TYPES_OF_MODES: Final = {
-    "decimals": ("decimal",),
-    "binary": ("binary",),
-    "times": ("timestamp", "timestamp_ntz"),
-}
-
-
-def modes_of_types(options: FilesOptions) -> Mapping[str, str]:
-    """Return how messages write values, by the name of their type, in words; nothing of usual modes."""
-    found: dict[str, str] = {}
-    for mode, types in _TYPES_OF_MODES.items():
-        value = getattr(options, mode)
-        if options.is_messages and value != type(options).model_fields[mode].default:
-            found |= dict.fromkeys(types, f"{mode} {value!r}")
-    return found
+def ways_of_writing(
+    options: FilesOptions, dimension: Dimension, formats: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return how messages write columns of types that they write in several ways, where no format says so."""
+    if not options.is_messages:
+        return {}
+    columns = [c for c in dimension.schema if c.type.name in _MANY_WAYS and c.name not in formats]
+    written = writings(options, dimension, formats)
+    return {column.name: written[column.name].wire.value for column in columns}
 
 
 def needs_schemas(options: FilesOptions, dimension: Dimension) -> bool:
@@ -176,6 +170,8 @@ def _tells(options: FilesOptions, told: Described, column: Column) -> bool:
     """
     if column.type.name == "string" and options.types == "declared":
         return False
+    if told.type is not None and told.type.name == "bigint" and told.wire in UNITS:  # a time of day, or a duration
+        return column.type.name == "bigint" and options.types == "schema"
     if told.wire is not Wire.PLAIN or told.type is None:
         return True
     if column.type.name in _TIMES and told.type.name in _TIMES:
@@ -198,8 +194,6 @@ def _told(options: FilesOptions, column: Column, told: Described) -> Writing:
         case "decimal":
             is_other = told.scale is not None and 0 <= told.scale <= MOST_DIGITS and told.scale != column.type.scale
             return Writing(told.wire, plain, told.scale if is_other else None)
-        case "bigint" if options.types == "declared":  # what is written stands
-            return Writing(Wire.PLAIN, plain)
         case "string" | "binary" | "timestamp" | "timestamp_ntz" | "bigint":
             return Writing(told.wire, plain)
         case _:

@@ -136,7 +136,7 @@ def _unreadable(dimension: Dimension, of_file: DataFrame, file: File) -> Lakewar
 
 def _refuse_strange(dimension: Dimension, frame: Frame, file: File, path_columns: Collection[str]) -> None:
     declared = {name.lower(): name for name in dimension.schema.names}
-    found = _strange_names(frame, file, declared)
+    found = _strange_names(frame, file, {*declared, *(old.lower() for old in dimension.policies.renames)})
     policies = dimension.policies
     alike = [(name, declared[name.lower()]) for name in found if name.lower() in declared]
     of_path = {name.lower() for name in path_columns}
@@ -163,7 +163,7 @@ def _of_old_name(dimension: Dimension, name: str, old: str) -> SchemaConflict:
 def _strange_names(frame: Frame, file: File, declared: Collection[str]) -> Sequence[str]:
     """Return names in the rows of a file that nobody declared, at most 100.
 
-    Those that differ from a declared one in case alone are first; `declared` are in small letters.
+    Those that a person knows, but for their case, are first; these, `declared`, are in small letters.
     """
     if isinstance(frame, LocalFrame):
         is_own = pc.equal(frame.rows.column(names.OBJECT), file.item.order)

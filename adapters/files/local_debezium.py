@@ -168,7 +168,7 @@ class LocalDebezium:
             deleted = None if found.after is None else text_of(found.after.get("__deleted"))
             if deleted is not None and deleted.lower() != "false":
                 return "delete" if deleted.lower() == "true" else f"__deleted: {deleted}"
-            op = "update" if op is None else op
+            op = self.decoder.without_op if op is None else op
         return op if op is None else OPERATIONS.get(op, op)
 
     def _is_of_none(self, it: Object | None) -> bool:

@@ -36,9 +36,9 @@ class LocalDms:
         schema, table = text_of(told.get("schema-name")), text_of(told.get("table-name"))
         is_of_other = differs(schema, self.table.schema) or differs(table, self.table.table)
         is_nameless = any(told.get(f"{part}-name") is None for part in self.decoder.must_name)
-        kind = text_of(told.get("record-type"))
+        said_kind = text_of(told.get("record-type"))
+        kind = "data" if said_kind is None else said_kind.lower()
         is_row = kind != "control"
-        has_other_image = before is None and image is not None
         has_row = is_of_other and is_row and data is not None
         data = None if is_of_other else data
         said, when = text_of(told.get("operation")), text_of(told.get("commit-timestamp"))
@@ -60,7 +60,7 @@ class LocalDms:
             broken=_broken(
                 *(message, kind),
                 lacks=data is None or meta is None,
-                has_other_image=has_other_image,
+                image_is_no_object=before is None and image is not None,
                 is_nameless=is_nameless,
             ),
             is_blank=is_of_other or message.is_bare or not is_row,
@@ -89,7 +89,7 @@ class LocalDms:
 
 
 def _broken(
-    message: Message, kind: str | None, *, lacks: bool, has_other_image: bool, is_nameless: bool
+    message: Message, kind: str, *, lacks: bool, image_is_no_object: bool, is_nameless: bool
 ) -> str | None:
     if message.body is None:
         return "the message is not a JSON object" if message.wrong in (None, NO_OBJECT) else message.wrong
@@ -97,8 +97,8 @@ def _broken(
         return None
     if lacks:
         return "the message lacks data or metadata"
-    if kind not in (None, "data"):
+    if kind != "data":
         return OTHER_KIND
-    if has_other_image:
+    if image_is_no_object:
         return NO_IMAGE
     return NAMELESS if is_nameless else None

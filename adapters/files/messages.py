@@ -152,12 +152,11 @@ def versions_of(table: TableFiles, schemas: Iterable[tuple[str, str | None]]) ->
 def _find_schemas(table: TableFiles, opened: DataFrame) -> Sequence[tuple[str, str, str | None, int, bool]]:
     """Return the schemas of messages: file, digest, text, first line, and whether a row has it.
 
-    Those of other tables go in the end: a filter would be worked out below what takes messages apart, where Spark
-    makes one expression of all of that, and takes minutes to compare its parts.
+    What is left of messages of other tables is dropped here: Spark would work a filter out below what takes
+    messages apart, make one expression of all of that, and take minutes to compare its parts.
     """
-    schemas = opened.selectExpr(
-        NAME, LINE, f"{_SCHEMA} AS schema", f"{table.decoder.row} IS NOT NULL AS has_row", OF_OTHER
-    )
+    own = f"CASE WHEN NOT {OF_OTHER} THEN {_SCHEMA} END AS schema"
+    schemas = opened.selectExpr(NAME, LINE, own, f"{table.decoder.row} IS NOT NULL AS has_row", OF_OTHER)
     found = schemas.groupBy(OF_OTHER, NAME, F.expr(f"md5(schema) AS {_DIGEST}")).agg(
         F.first("schema"), F.min(LINE), F.max("has_row")
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -90,13 +90,19 @@ def with_path_schema(dimension: Dimension, declared: Schema, of_path: Sequence[C
     return replace(dimension, schema=Schema(tuple(every)))
 
 
-def names_in_path(table: TableFiles, name: str) -> Sequence[str]:
-    """Return the columns of a table that folders in the path of a file name."""
+def lost_with_the_path(table: TableFiles, name: str, has: Collection[str]) -> Sequence[str]:
+    """Return the columns whose values folders in the path of a file have alone, where none is from the path now.
+
+    `has` are the names of the values in a row of it. No value of a message is from a path.
+    """
+    if table.options.is_messages:
+        return ()
     try:
         called = {column for column, _ in _values(table, name)}
     except ValueError:
         return ()
-    return [column.name for column in table.dimension.schema if column.name.lower() in called]
+    listed = (column for column in table.dimension.schema if column.name.lower() in called)
+    return [c.name for c in listed if c.name not in has and c.name not in table.options.path_columns]
 
 
 def path_cells(table: TableFiles, name: str) -> Mapping[str, str | None]:

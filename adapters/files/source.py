@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.files.columns import check_images, check_mapping, modes_of_types
+from lakeward.adapters.files.columns import check_images, check_mapping, ways_of_writing
 from lakeward.adapters.files.damage import of_others, refuse_damage, surveyed
 from lakeward.adapters.files.fields import FIELD_FLAGS, count_near_words, count_undated, refuse_fields
 from lakeward.adapters.files.frames import ODD, frame_of
@@ -26,7 +26,7 @@ from lakeward.adapters.files.names import in_folders, is_of_sink, of_sinks, snap
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.path_columns import (
     folders_of_no_column,
-    names_in_path,
+    lost_with_the_path,
     path_cells,
     without_path_columns,
 )
@@ -44,6 +44,7 @@ from lakeward.adapters.landed.local_files import read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.messages.decoded import KEY_HALF, MESSAGE_FLAGS, OTHER_TABLE
+from lakeward.adapters.messages.values import object_of
 from lakeward.adapters.spark.events import AHEAD, DATABASE, INITIAL, LOG, NO_PLACE, SKIPPED, Group, facts
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
 from lakeward.adapters.spark.local_frame import Frame
@@ -51,7 +52,7 @@ from lakeward.adapters.spark.rows import TORN
 from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
-from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
+from lakeward.core.errors import ConfigError, MendError, SchemaConflict, SourceError
 from lakeward.core.events import Operation, Position, Sequences
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.key_form import key_form
@@ -118,11 +119,10 @@ class FilesSource:
         return str(OrderBy(options.order_by, options.source_zone, formats.get(options.order_by, "")))
 
     def key_form(self, dimension: Dimension) -> str | None:
-        """Return the formats of the columns of the key, the zone of its times, and how messages write its types."""
-        options = self._options(dimension)
-        return key_form(
-            dimension, self.patterns.get(dimension.source, {}), options.source_zone, modes_of_types(options)
-        )
+        """Return the formats of the columns of the key, the zone of its times, and how messages write them."""
+        options, formats = self._options(dimension), self.patterns.get(dimension.source, {})
+        ways = ways_of_writing(options, dimension, formats)
+        return key_form(dimension, formats, options.source_zone, ways)
 
     def check(self, dimension: Dimension, past: Past) -> None:
         """Raise ConfigError for a table that its files cannot be read for as its settings say."""
@@ -316,7 +316,6 @@ class FilesSource:
             return json_cells(entry.text, table.reading)
         try:
             of_path, table = path_cells(table, entry.object), without_path_columns(table)
-            of_folders = names_in_path(table, entry.object)
             if table.format_of(entry.object) != "csv":
                 found = cells_of_line(table, entry)
             else:
@@ -326,14 +325,26 @@ class FilesSource:
                 found = csv_cells(entry.text, layout, table.reading.dialect)
         except (SourceError, SchemaConflict):
             return Cells()
-        if any(not isinstance(found.after.get(name), str) for name in of_folders):
-            return Cells()  # the value is in the path alone, which `path_columns` does not take any more
         return replace(found, after={**found.after, **of_path}) if found.after else found
+
+    def _cells_to_read_anew(self, dimension: Dimension, entry: Entry) -> Cells:
+        """Return the same; raises MendError where a value was in the path of its file, and is not taken now."""
+        found, table = self.cells(dimension, entry), self._table(dimension)
+        is_csv = not is_parquet(entry) and table.format_of(entry.object) == "csv"
+        has = found.after if is_csv else object_of(entry.text) or {}
+        if lost := lost_with_the_path(table, entry.object, has.keys()):
+            raise MendError(
+                f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
+                found=f"its {lost[0]} is in the path of its file alone, and `path_columns` does not name {lost[0]}",
+                todo="Name it there. Else fix the row: `lakeward quarantine fix`.",
+                rows=[(entry.order, entry.row)],
+            )
+        return found
 
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return mended rows as events; one that is not mended is read as it was written."""
         frames = [
-            mended_rows(self.spark(), reading, some, partial(self.cells, dimension))
+            mended_rows(self.spark(), reading, some, partial(self._cells_to_read_anew, dimension))
             for reading, some in grouped(self._table(dimension), entries)
         ]
         return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)

@@ -136,8 +136,7 @@ def _of_dms(table: TableFiles, entry: Entry, message: Object | None) -> Cells:
         return Cells()
     image, prefix = image_of(message.get("before-image")) or {}, table.options.before_image_prefix
     then = image if prefix is None else {**image, **_named(data, prefix)}
-    is_before = frozenset() if prefix is None else frozenset(name for name in data if name.startswith(prefix))
-    own = _called_now(table, {name: value for name, value in data.items() if name not in is_before})
+    own = _called_now(table, data)
     return Cells(
         _strange(table, own)
         | {c.name: _text_of(own.get(c.name), c, Wire.PLAIN) for c in table.dimension.schema},
@@ -146,10 +145,14 @@ def _of_dms(table: TableFiles, entry: Entry, message: Object | None) -> Cells:
 
 
 def _strange(table: TableFiles, row: Object) -> dict[str, Written]:
-    """Return the values of fields that are no columns of the table, which a person must know of."""
-    is_flat, schema = table.options.form == "flattened", table.dimension.schema
-    own = (name for name in row if schema.find(name) is None and not (is_flat and is_added(name)))
-    return {name: text_in(row[name]) for name in own}
+    """Return the values that no column of the table takes: without them a row is not read anew."""
+    is_flat, prefix = table.options.form == "flattened", table.options.before_image_prefix
+    others = (name for name in row if table.dimension.schema.find(name) is None)
+    return {
+        name: text_in(row[name])
+        for name in others
+        if not (is_flat and is_added(name)) and not (prefix is not None and name.startswith(prefix))
+    }
 
 
 def _named(data: Object, prefix: str) -> Object:

@@ -151,9 +151,8 @@ def _as_written(reading: Reading, entry: Entry, cells: Callable[[Entry], Cells])
 def _operation_of(reading: Reading, entry: Entry, found: Cells) -> Operation:
     """Return the operation of a row that is not mended; one that was not known is read again from its cells."""
     if entry.operation is not None:
-        # Under the settings of then a row that has not all columns may have been a whole one.
-        is_part = entry.operation == Operation.READ.value and UNSET in found.after.values()
-        return Operation.UPDATE if is_part else Operation(entry.operation)
+        was_whole = entry.operation == Operation.READ.value and reading.may_be_whole_or_not
+        return Operation.UPDATE if was_whole and UNSET in found.after.values() else Operation(entry.operation)
     word = found.after.get(reading.op_column) if found.operation is None else found.operation
     indicator = None if reading.indicator is None else found.after.get(reading.indicator)
     is_whole = UNSET not in found.after.values() and found.after.keys() >= set(reading.dimension.schema.names)

@@ -45,6 +45,10 @@ _NAMED: Final[Mapping[str, tuple[str, Wire]]] = {
     "io.debezium.time.IsoDate": ("date", Wire.PLAIN),
     "io.debezium.time.IsoTimestamp": ("timestamp_ntz", Wire.PLAIN),
     "io.debezium.time.ZonedTimestamp": ("timestamp", Wire.PLAIN),
+}
+"""Names that say more than their types."""
+
+_COUNTS: Final[Mapping[str, tuple[str, Wire]]] = {
     "org.apache.kafka.connect.data.Time": ("bigint", Wire.MILLIS),
     "io.debezium.time.Time": ("bigint", Wire.MILLIS),
     "io.debezium.time.MicroTime": ("bigint", Wire.MICROS),
@@ -52,8 +56,8 @@ _NAMED: Final[Mapping[str, tuple[str, Wire]]] = {
     "io.debezium.time.MicroDuration": ("bigint", Wire.MICROS),
     "io.debezium.time.NanoDuration": ("bigint", Wire.NANOS),
 }
-"""Names that say more than their types. The lake has no type for times of day and durations: they are microseconds,
-whatever their unit is in a message. Those that are texts stay so."""
+"""Times of day and durations, for which the lake has no type: they are microseconds, whatever their unit is in a
+message. Within other values, and where they are texts, they stay what they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +115,9 @@ def _described(field: Mapping[str, Any]) -> Described:
         return _decimal(name, field)
     if called == _VARIABLE:
         return Described(name, Type("string"), Wire.UNSCALED)
-    if called in _NAMED:
-        type_, wire = _NAMED[called]
-        return Described(name, Type(type_), wire)
+    named = _NAMED.get(called) or _COUNTS.get(called)
+    if named is not None:
+        return Described(name, Type(named[0]), named[1])
     found = _type(field)
     is_bytes = found is not None and found.name == "binary"
     return Described(name, found, Wire.BASE64 if is_bytes else Wire.PLAIN)

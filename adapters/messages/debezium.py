@@ -119,6 +119,11 @@ class Debezium:
         return self.form == "flattened"
 
     @property
+    def without_op(self) -> str:
+        """What a flattened message does that has no operation: a table without a key takes no updates."""
+        return "update" if self.key else "insert"
+
+    @property
     def not_columns(self) -> str | None:
         """What names are that are no columns, as a regular expression."""
         return ADDED if self.is_flat else None
@@ -325,9 +330,9 @@ class Debezium:
         return f"coalesce({cell(_AFTER, f'__{name}')}, {cell(_AFTER, f'__source_{name}')})"
 
     def _said(self) -> str:
-        """Return the operation; flattened, what leaves a row without a word for it counts as an update.
+        """Return the operation; flattened, what leaves a row without a word for it counts as a change.
 
-        It may have been no change (a row of a snapshot), but what looks for lost changes must not pass it over.
+        It may have been none (a row of a snapshot), but what looks for lost changes must not pass it over.
         """
         said = cell(_AFTER, "__op") if self.is_flat else _OP
         cases = [f"WHEN {IS_TOMBSTONE} THEN 'delete'"] if self.tombstones == "delete" else []
@@ -336,7 +341,7 @@ class Debezium:
             cases.append(f"WHEN lower({deleted}) = 'true' THEN 'delete'")
             cases.append(f"WHEN lower({deleted}) != 'false' THEN concat('__deleted: ', {deleted})")
         cases += [f"WHEN {said} = '{letter}' THEN '{word}'" for letter, word in OPERATIONS.items()]
-        other = f"coalesce({said}, 'update')" if self.is_flat else said
+        other = f"coalesce({said}, '{self.without_op}')" if self.is_flat else said
         return f"CASE {' '.join(cases)} ELSE {other} END"
 
     def _is_of_other(self, table: TableName) -> str:

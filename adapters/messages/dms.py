@@ -39,7 +39,7 @@ GONE: Final = ("truncate-table", "drop-table")
 _ROOT, _DATA = "_lakeward_root", "_lakeward_data"
 _META, _BEFORE, _PARSED = "_lakeward_metadata", "_lakeward_before", "_lakeward_parsed"
 _PARTS: Final = dict(zip((_DATA, _META, _BEFORE), PARTS_OF_DMS, strict=True))
-_KIND: Final = f"coalesce({cell(_META, 'record-type')}, 'data')"
+_KIND: Final = f"lower(coalesce({cell(_META, 'record-type')}, 'data'))"
 _IS_ROW: Final = f"({_KIND} != 'control')"
 OTHER_KIND: Final = "its record-type is neither data nor control"
 NO_IMAGE: Final = "its before-image is no object"
@@ -125,12 +125,12 @@ class DmsMessages:
 
     def _broken(self) -> str:
         why = why_broken(BODY, "the message is not a JSON object")
-        has_other_image = f"{_BEFORE} IS NULL AND get_json_object({BODY}, '$.before-image') IS NOT NULL"
+        image_is_no_object = f"{_BEFORE} IS NULL AND get_json_object({BODY}, '$.before-image') IS NOT NULL"
         return (
             f"CASE WHEN NOT coalesce({_ROOT}, false) THEN {why} WHEN {_IS_ROW} AND "
             f"({_DATA} IS NULL OR {_META} IS NULL) THEN 'the message lacks data or metadata' "
             f"WHEN {_KIND} NOT IN ('data', 'control') THEN {text(OTHER_KIND)} "
-            f"WHEN {_IS_ROW} AND {has_other_image} THEN {text(NO_IMAGE)} "
+            f"WHEN {_IS_ROW} AND {image_is_no_object} THEN {text(NO_IMAGE)} "
             f"WHEN {_IS_ROW} AND ({self._is_nameless()}) THEN {text(NAMELESS)} END"
         )
 

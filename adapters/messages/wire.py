@@ -236,17 +236,18 @@ def _misnamed(cell: str, type_: Type) -> list[str]:
 def _repeated(value: str, type_: Type, depth: int = 0) -> str | None:
     """Return whether a map, wherever it is in a value, has a key twice, as SQL; None where there are no maps."""
     item = f"map_{depth}"
-    inner = [_repeated(item, part.type, depth + 1) for part in type_.parts]
+    found: list[str | None]
     match type_.name:
         case "map":
+            inner = _repeated(item, type_.parts[1].type, depth + 1)
             found = [f"size(array_distinct(map_keys({value}))) < size({value})"]
-            found += [] if inner[1] is None else [f"exists(map_values({value}), {item} -> {inner[1]})"]
+            found.append(inner and f"exists(map_values({value}), {item} -> {inner})")
         case "list":
-            found = [] if inner[0] is None else [f"exists({value}, {item} -> {inner[0]})"]
+            inner = _repeated(item, type_.parts[0].type, depth + 1)
+            found = [inner and f"exists({value}, {item} -> {inner})"]
         case _:
-            parts = [_repeated(f"{value}.{quoted(part.name)}", part.type, depth) for part in type_.parts]
-            found = [part for part in parts if part is not None]
-    return " OR ".join(f"coalesce({one}, false)" for one in found) or None
+            found = [_repeated(f"{value}.{quoted(part.name)}", part.type, depth) for part in type_.parts]
+    return " OR ".join(f"coalesce({one}, false)" for one in found if one is not None) or None
 
 
 _SIMPLE: Final = re.compile("[A-Za-z0-9_]+")

@@ -105,6 +105,12 @@ class Telling:
         """What rows that are not sent whole may call for."""
         return self.may_need
 
+    @property
+    def may_be_whole_or_not(self) -> bool:
+        """Whether rows without a word of their own are read where they are whole, and else update a row."""
+        has_none = not self.operations or self.takes_other_words or UPSERT in self.operations.values()
+        return has_none and self.without_op == "read" and bool(self.dimension.key)
+
     def format_of(self, name: str) -> TextFormat:
         """Return how a column is written."""
         return TextFormat(self.patterns.get(name), self.source_zone)

@@ -108,10 +108,18 @@ def test_what_changes_values_of_a_key_is_told(
     assert key_form(dimension(*types), formats, "UTC", is_trimmed=is_trimmed) == words
 
 
-def test_settings_of_all_columns_of_a_type_count_where_none_is_set_for_the_column() -> None:
-    modes = {"decimal": "decimals 'string'", "binary": "binary 'hex'"}
-    assert key_form(dimension("decimal(5,2)", "int"), {}, "UTC", modes) == "decimals 'string'"
-    assert key_form(dimension("binary"), {"k1": "base64"}, "UTC", modes) == "column 1 in the format 'base64'"
+def test_how_messages_write_a_column_counts_where_it_has_no_format() -> None:
+    ways = {"k1": "unscaled", "other": "hex"}
+    assert key_form(dimension("decimal(5,2)", "int"), {}, "UTC", ways) == "column 1 written as unscaled"
+
+
+def test_tables_of_versions_that_did_not_write_it_down_go_on() -> None:
+    play = Play()
+    assert play.run(1, "column 1 in the format 'd, M'") == "column 1 in the format 'd, M'"
+    now = "column 1 in the format 'd, M', column 2 written as hex"
+    assert play.run(2, now) == now
+    with pytest.raises(SchemaConflict):
+        play.run(3, "column 1 in the format 'd, M', column 2 written as base64")
 
 
 def test_nothing_is_told_where_each_load_takes_the_place_of_all_rows() -> None:

@@ -163,7 +163,7 @@ def connect(folder: Path, broker: RunningBroker) -> Iterator[Connect]:
     def answers() -> bool:
         try:
             return requests.get(made.url, timeout=1).ok
-        except requests.ConnectionError:
+        except requests.RequestException:
             return False
 
     with running([*start, "org.apache.kafka.connect.cli.ConnectStandalone", str(settings)], log, answers):

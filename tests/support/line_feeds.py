@@ -222,6 +222,7 @@ dms = st.builds(
             ', "timestamp": "2026-11-21T10:00:00Z", "record-type": "control"',
             ', "schema-name": "shop", "table-name": "other", "timestamp": "soon"',
             ', "record-type": "Data"',
+            ', "record-type": "rows"',
             "",
         ]
     ),

@@ -40,7 +40,7 @@ def apicurio(folder: Path) -> Iterator[Registry]:
     def answers() -> bool:
         try:
             return requests.get(f"{made.url}/subjects", timeout=1).ok
-        except requests.ConnectionError:
+        except requests.RequestException:
             return False
 
     where = ["-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}"]

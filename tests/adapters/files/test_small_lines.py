@@ -163,7 +163,8 @@ def batch_of(
 
 
 def test_a_value_under_the_old_name_of_a_column_is_not_ignored(tmp_path: Path) -> None:
-    lines = [message(1), message(2, remark="late")]
+    others = {f"a{number:03}": number for number in range(120)}
+    lines = [message(1), message(2, remark="late", **others)]
     with pytest.raises(SchemaConflict, match="has the old name of a column") as raised:
         batch_of(tmp_path, {"format": "debezium"}, {"id": "int", "note": "string"}, *lines, remark="note")
     assert "1.json" in str(raised.value)

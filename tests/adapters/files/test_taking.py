@@ -241,13 +241,16 @@ def test_it_is_told_how_the_key_is_read(source: FilesSource) -> None:
 @pytest.mark.parametrize(
     ("type_", "mode", "words"),
     [
-        ("decimal(5,2)", {"decimals": "string"}, "decimals 'string'"),
-        ("timestamp_ntz", {"times": "connect"}, "times 'connect'"),
-        ("binary", {"binary": "hex"}, "binary 'hex'"),
-        ("binary", {"binary": "bytes", "decimals": "string"}, ""),
+        ("decimal(5,2)", {}, "column 1 written as unscaled"),
+        ("decimal(5,2)", {"decimals": "string"}, "column 1 written as plain"),
+        ("timestamp_ntz", {"times": "connect"}, "column 1 written as epoch-millis"),
+        ("binary", {"binary": "bytes"}, "column 1 written as base64"),
+        ("binary", {"binary": "base64"}, "column 1 written as base64"),
+        ("binary", {"binary": "hex"}, "column 1 written as hex"),
+        ("string", {"binary": "hex"}, ""),
     ],
 )
-def test_how_messages_write_the_types_of_a_key_is_told(
+def test_it_is_told_how_messages_write_the_key(
     source: FilesSource, type_: str, mode: Mapping[str, str], words: str
 ) -> None:
     table = replace(dimension(), schema=Schema((Column("id", parse_type(type_)),)), key=("id",))

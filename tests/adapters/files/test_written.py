@@ -15,6 +15,7 @@ from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import MendError
 from lakeward.core.events import UNSET
 from lakeward.core.evolution import Policies
 from lakeward.core.ports import Cells, Entry
@@ -27,14 +28,21 @@ UNAVAILABLE = "__debezium_unavailable_value"
 RENAMED = {"no": "int", "title": "string"}
 
 
-def written(
+def written(text: object, *given: Any, **settings: Any) -> Cells:
+    source, dimension, entry = waiting(text, *given, **settings)
+    return source.cells(dimension, entry)
+
+
+def waiting(
     text: object,
     done: str = "update",
     columns: Mapping[str, str] = DOCS,
     renames: Mapping[str, str] | None = None,
     name: str = "1.json",
     **settings: Any,
-) -> Cells:
+) -> tuple[FilesSource, Dimension, Entry]:
+    """Return a source with a row of it in quarantine."""
+
     def no_spark() -> None:
         raise AssertionError("Spark is not needed")
 
@@ -62,7 +70,7 @@ def written(
         since=0,
         text=text if isinstance(text, str) else json.dumps(text),
     )
-    return source.cells(dimension, entry)
+    return source, dimension, entry
 
 
 @pytest.mark.parametrize(("written", "is_told"), [(5, True), (6, False)], ids=["before", "since"])
@@ -164,12 +172,35 @@ def test_a_value_that_no_column_takes_is_among_the_cells(line: object, settings:
     assert found.after == {"id": "1", "more": "5"}
 
 
-def test_a_value_that_the_path_alone_has_is_not_left_out() -> None:
-    columns = {"id": "int", "dt": "date"}
-    named = {"columns": columns, "format": "json", "name": "dt=2026-01-02/1.json"}
-    assert written({"id": 1}, path_columns=["dt"], **named).after == {"id": "1", "dt": "2026-01-02"}
-    assert written({"id": 1, "dt": "2026-01-03"}, **named).after == {"id": "1", "dt": "2026-01-03"}
-    assert written({"id": 1}, **named).after == {}
+def test_a_column_may_be_called_as_those_of_an_image_before_are() -> None:
+    columns = {"id": "int", "BI_tool": "string"}
+    line = {"data": {"id": 1, "BI_tool": "x"}}
+    found = written(line, columns=columns, format="dms-json", before_image_prefix="BI_")
+    assert found.after == {"id": "1", "BI_tool": "x"}
+
+
+PATH_TYPES = {"id": "int", "dt": "date"}
+
+
+@pytest.mark.parametrize(
+    ("line", "settings", "is_lost"),
+    [
+        ({"id": 1}, {"format": "json"}, True),
+        ({"id": 1}, {"format": "json", "path_columns": ["dt"]}, False),
+        ({"id": 1, "dt": None}, {"format": "json"}, False),
+        ({"op": "u", "after": {"id": 1}}, {}, False),
+    ],
+)
+def test_a_value_that_the_path_alone_has_is_not_left_out(
+    line: object, settings: Mapping[str, Any], is_lost: bool
+) -> None:
+    source, dimension, entry = waiting(line, columns=PATH_TYPES, name="dt=2026-01-02/1.json", **settings)
+    assert source.cells(dimension, entry).after["id"] == "1", "it can be fixed all the same"
+    if not is_lost:
+        assert source._cells_to_read_anew(dimension, entry) == source.cells(dimension, entry)
+        return
+    with pytest.raises(MendError, match="cannot be read anew"):
+        source._cells_to_read_anew(dimension, entry)
 
 
 def test_of_a_delete_the_key_alone_is_known() -> None:

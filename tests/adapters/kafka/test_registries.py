@@ -163,7 +163,7 @@ def test_a_schema_that_the_registry_has_not_ends_the_batch_until_it_has(
 
 
 @pytest.mark.long
-def test_a_registry_that_runs_answers_as_the_stub_does(tmp_path: Path, schema_registry: Registry) -> None:
+def test_the_schemas_of_a_registry_that_runs_are_read_or_refused(tmp_path: Path, schema_registry: Registry) -> None:
     def register(subject: str, schema: Any, **more: Any) -> int:
         text = schema if isinstance(schema, str) else json.dumps(schema)
         sent = {"schema": text, **more}

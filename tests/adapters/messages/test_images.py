@@ -91,6 +91,6 @@ def test_an_image_before_that_is_no_object_makes_the_message_unreadable(tmp_path
 
 def test_a_message_that_is_neither_data_nor_control_is_unreadable(tmp_path: Path) -> None:
     message = dms("insert", AFTER, None)
-    message["metadata"]["record-type"] = "Data"
+    message["metadata"]["record-type"] = "rows"
     found = read(None, tmp_path, [dms("insert", AFTER, None), message], format="dms-json")
     assert [words for _, words in found.rejects] == ["its record-type is neither data nor control"]

@@ -12,6 +12,7 @@ from fed import Read, fed
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.messages.decoded import NAMELESS
+from lakeward.core.events import Operation
 from lakeward.core.memory import Reason
 
 REFUSED = [(Reason.UNREADABLE.value, NAMELESS)]
@@ -94,3 +95,14 @@ def test_a_tombstone_that_deletes_must_name_its_table_and_what_has_no_row_need_n
     deletes = {**RECORD, "tombstones": "delete", "places": "arrival"}
     found = read(engine, tmp_path, messages, others=["shop.order"], **deletes)
     assert (found.rejects, len(found.events), found.skipped) == (REFUSED, 1, 1)
+
+
+@pytest.mark.parametrize(("key", "operation"), [(["id"], Operation.UPDATE), ([], Operation.INSERT)])
+def test_a_flattened_row_without_an_operation_is_a_change(
+    engine: SparkSession | None, tmp_path: Path, key: list[str], operation: Operation
+) -> None:
+    """So that what looks for lost changes sees it; a table without a key takes no updates."""
+    (tmp_path / "a.json").write_text(json.dumps({**row(1), "__lsn": 7, "__deleted": "false"}) + "\n")
+    types = {"id": "int", "note": "string"}
+    found = fed(engine, tmp_path, "shop.item", key, types, format="debezium", form="flattened")
+    assert [event.operation for event in found.events] == [operation]

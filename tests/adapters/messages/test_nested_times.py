@@ -9,7 +9,8 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.messages.wire import Writing, value_of
+from lakeward.adapters.files.local_times import micros_reader
+from lakeward.adapters.messages.wire import UNITS, Wire, Writing, value_of
 from lakeward.adapters.spark.casts import TextFormat
 from lakeward.core.schema import parse_type
 
@@ -41,6 +42,31 @@ REFUSED: Final = [
 ]
 
 
+COUNTS: Final = {
+    "36000001": (36_000_001_000, 36_000_001, None),
+    "36000001000": (36_000_001_000_000, 36_000_001_000, 36_000_001),
+    "-5000": (-5_000_000, -5_000, -5),
+    "9223372036854775807": (None, 9_223_372_036_854_775_807, None),
+    "9223372036854775808": (None, None, None),
+    "9223372036854775807000": (None, None, 9_223_372_036_854_775_807),
+    "1.5": (None, None, None),
+    "x": (None, None, None),
+}
+"""Whole numbers of milliseconds, microseconds and nanoseconds, and what they are as microseconds."""
+
+
+def test_times_of_day_become_microseconds_in_spark_and_here(spark: SparkSession) -> None:
+    units = (Wire.MILLIS, Wire.MICROS, Wire.NANOS)
+    frame = spark.createDataFrame([(cell,) for cell in COUNTS], "cell string").coalesce(1)
+    values = [value_of("cell", parse_type("bigint"), Writing(unit)) for unit in units]
+    found = frame.selectExpr("cell", *values).collect()
+    assert {row[0]: tuple(row)[1:] for row in found} == COUNTS
+    for cell, wanted in COUNTS.items():
+        for unit, value in zip(units, wanted, strict=True):
+            if unit is not Wire.NANOS or len(cell) < 20:  # Spark tells those
+                assert micros_reader(UNITS[unit])(cell) == value, (cell, unit)
+
+
 ONCE: Final = parse_type("struct<a: int, m: map<string, int>, l: list<map<string, int>>, s: struct<b: int>>")
 IN_TEXTS: Final[dict[str, Any]] = {
     '{"a":1}': {"a": 1},
@@ -57,6 +83,7 @@ IN_TEXTS: Final[dict[str, Any]] = {
             '{"s":{"b":1,"b":2}}',
             '{"m":{"x":1,"x":2}}',
             '{"l":[{"x":1},{"x":1,"x":2}]}',
+            '{"m":{"x":1},"l":[{"y":1}],"m":{}}',
         )
     ),
 }
