@@ -48,8 +48,11 @@ _DATED: Final = re.compile(
 _BEGINNINGS: Final = {4: "0101", 6: "01"}
 """What a year, and a month, lack of a date: they count from their first day."""
 
-_BESIDE: Final = re.compile(r"\.(?:keys|headers)\.[^/]*$")
-"""Files that a sink writes beside those of the values (`store.kafka.keys`, `store.kafka.headers`)."""
+_BESIDE: Final = re.compile(r"[+_-][0-9]+[+_-][0-9]{10,}\.(?:keys|headers)\.[a-z]+(?:\.[a-z0-9]+)?$")
+"""Files that a sink writes beside those of the values (`store.kafka.keys`, `store.kafka.headers`).
+
+They are called so behind partition and offset, in the sink's ten digits: a topic or a table may be called so, too.
+"""
 
 _DIGITS: Final = re.compile(r"(\d+)")
 

@@ -28,7 +28,13 @@ ORDERS = TableName("public", "orders")
         ("orders+0+0000000000.json", True),
         ("orders+0+0000000000.keys.json", False),
         ("orders+0+0000000000.headers.json.gz", False),
+        ("orders-0-0000000000.keys.json", False),
         ("shop.keys.orders/orders+0+0000000000.json", True),
+        ("srv.keys.orders+0+0000000000.json", True),
+        ("kong.headers.s.items-0-0000000000.json", True),
+        ("srv.s.keys.0.12.json", True),
+        ("srv.s.keys.json", True),
+        ("2026-01-01.headers.json", True),
     ],
 )
 def test_keys_and_headers_that_a_sink_writes_into_files_of_their_own_are_no_messages(
