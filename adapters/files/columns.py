@@ -194,6 +194,8 @@ def _told(options: FilesOptions, column: Column, told: Described) -> Writing:
         case "decimal":
             is_other = told.scale is not None and 0 <= told.scale <= MOST_DIGITS and told.scale != column.type.scale
             return Writing(told.wire, plain, told.scale if is_other else None)
+        case "bigint" if told.type is None or told.type.name != "bigint":  # declared so: what was written stands
+            return Writing(Wire.PLAIN, plain)
         case "string" | "binary" | "timestamp" | "timestamp_ntz" | "bigint":
             return Writing(told.wire, plain)
         case _:

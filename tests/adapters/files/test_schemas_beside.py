@@ -108,13 +108,14 @@ def feed_of(folder: Path, spark: SparkSession | None, **said: str) -> tuple[Tabl
         ("io.debezium.time.MicroDuration", -5, -5),
         ("io.debezium.time.NanoDuration", -5_000, -5),
         ("io.debezium.time.MicroDuration", 2**63, None),
+        ("io.debezium.time.Timestamp", 1_767_323_045_123, 1_767_323_045_123_000),
     ],
 )
 @pytest.mark.parametrize("types", ["schema", "declared"])
 def test_times_of_day_and_durations_are_microseconds_where_types_are_from_schemas(
     tmp_path: Path, name: str, value: int, micros: int | None, types: str
 ) -> None:
-    """Else another mode would put a second unit into the column. What is declared has what is written."""
+    """Else another mode would put a second unit into the column. What is declared a number has what is written."""
     kind = "int32" if name in ("org.apache.kafka.connect.data.Time", "io.debezium.time.Time") else "int64"
     line = message(1, {"spent": value}, {"spent": {"type": kind, "name": name}}, "envelope")
     columns = {} if types == "schema" else {"spent": "bigint"}
