@@ -294,8 +294,8 @@ def evolve(current: Schema, incoming: Schema, policies: Policies, key: Sequence[
 
     A column of the key cannot go, nor can a field within a list or a map: it would not be known
     which values of elements it keeps. Rows whose key is of another type cannot go into quarantine: it
-    would hold keys that the table cannot have. A key that is a float does not become a double, nor the other way
-    round: 0.1 is another number there. Columns that have new names have them before anything is compared.
+    would hold keys that the table cannot have. Columns that have new names have them before
+    anything is compared.
     """
     renamed, refused = _renamed(current, incoming, policies.renames)
     columns = Type("struct", parts=with_new_names(current, policies.renames).columns)
@@ -304,8 +304,7 @@ def evolve(current: Schema, incoming: Schema, policies: Policies, key: Sequence[
         policy = policies.of(change.kind, change.names)
         goes = change.kind is Kind.DROP
         cannot_go = goes and policy is not Policy.QUARANTINE and not _is_in_structs(columns, change.names)
-        is_float = {of.name for of in (change.before, change.after) if of is not None} == {"float", "double"}
-        is_of_key = change.names[0] in key and (goes or is_float or policy is Policy.QUARANTINE)
+        is_of_key = change.names[0] in key and (goes or policy is Policy.QUARANTINE)
         if policy is Policy.FAIL or cannot_go or is_of_key:
             refused.append(change)
             continue
