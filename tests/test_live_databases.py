@@ -243,7 +243,6 @@ def run_in_avro(
         run_to_the_last(project, server)
     finally:
         connect.stop(name)
-    check(project, server)
 
 
 def test_a_shop_of_mariadb_in_avro(
@@ -257,6 +256,7 @@ def test_a_shop_of_mariadb_in_avro(
     run_in_avro(
         project, kafka_connect, mariadb, "avro", in_avro(schema_registry), f'url = "{schema_registry.url}"'
     )
+    check(project, mariadb)
 
 
 @pytest.mark.long
@@ -268,6 +268,7 @@ def test_a_shop_of_mariadb_in_avro_whose_schemas_glue_has(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a-test")  # moto finds the service behind the first blank
     boto3.Session().client("glue").create_registry(RegistryName="shop")
     run_in_avro(project, kafka_connect, mariadb, "glue", in_glue_avro(s3.endpoint, "shop"), 'kind = "glue"')
+    check(project, mariadb)
 
 
 def run_behind_a_snapshot(
@@ -293,7 +294,6 @@ def run_behind_a_snapshot(
         server.tell("TRUNCATE TABLE shop.orders")
         server.tell(shop.draw(20))
         run_to_the_last(project, server)
-        check(project, server)
     finally:
         connect.stop(name)
 
@@ -306,6 +306,7 @@ def test_a_shop_of_postgresql_that_was_there_before_its_connector(
     postgresql.tell(f"{ANEW} {SHOP} ALTER TABLE shop.customer ADD COLUMN vip varchar(20)")
     postgresql.tell("ALTER TABLE shop.customer ALTER COLUMN note SET STORAGE EXTERNAL")
     run_behind_a_snapshot(project, kafka_connect, postgresql, kafka_connect.of_postgresql, "behind")
+    check(project, postgresql)
 
 
 @pytest.mark.long
@@ -315,3 +316,4 @@ def test_a_shop_of_mariadb_that_was_there_before_its_connector(
     monkeypatch.setenv("DB_PASSWORD", mariadb.password)
     mariadb.tell(f"{ANEW_OF_MARIADB} {SHOP} ALTER TABLE shop.customer ADD COLUMN vip varchar(20)")
     run_behind_a_snapshot(project, kafka_connect, mariadb, kafka_connect.of_mariadb, "behind_maria")
+    check(project, mariadb)
