@@ -113,8 +113,8 @@ class _Entries:
         """
         name, joined = plan.dimension.key, frozenset(touched)
         kinds, operations = rows.column(KIND), rows.column(names.OPERATION)
-        is_near = pc.or_(pc.equal(kinds, RELEASED), pc.equal(operations, Operation.TRUNCATE.value))
-        is_near = pc.fill_null(is_near, True)
+        is_truncate = pc.fill_null(pc.equal(operations, Operation.TRUNCATE.value), False)
+        is_near = pc.or_(pc.equal(kinds, RELEASED), is_truncate)
         if names.OLD in rows.column_names:
             links = pc.is_valid(rows.column(names.OLD))
             listed = [*dict.fromkeys((*name, names.OLD))]

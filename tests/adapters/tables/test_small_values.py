@@ -275,6 +275,23 @@ def test_of_what_is_remembered_all_that_matters_is_read(found: Drawn, data: st.D
 
 
 @settings(max_examples=tries(50, 500))
+@given(data=st.data(), dimension=dimensions())
+def test_of_rows_before_what_is_remembered_those_of_other_keys_are_left(
+    data: st.DataObject, dimension: Dimension
+) -> None:
+    one, other = (key(dimension, data.draw(keys(dimension))) for _ in range(2))
+    at = Position(1, data.draw(places(dimension)), 3, 4)
+    found = Entries(plan_of(dimension, BATCH), [])
+    for own in {one, other}:
+        cells_of_key = dict(zip(dimension.key, own, strict=True))
+        cells_of = {c.name: cells_of_key.get(c.name) for c in dimension.schema}
+        found.add_bases([Base(own, Row(cells_of, at), BATCH)])
+    rows = found.rows(columns_of_entries(dimension))
+    near = _Entries._near(kept_of(rows), plan_of(dimension, NOW), rows, [one])
+    assert near.num_rows == len({own for own in (one, other) if own[0] == one[0]})
+
+
+@settings(max_examples=tries(50, 500))
 @given(found=drawn())
 def test_what_was_released_waits_no_more(found: Drawn) -> None:
     events = [event for event in found.events if event.operation is not Operation.TRUNCATE]
