@@ -185,9 +185,11 @@ def test_files_bring_columns_that_rules_do_not_know_and_lack_such_as_they_do(pro
 def test_a_key_in_a_struct_and_values_that_do_not_fit(project: Project) -> None:
     instant = 'expression = "timestamp_micros(v)", type = "timestamp"'
     listed = 'expression = "array(date_add(date\'9999-12-30\', n))", type = "list<date>"'
+    bytes_ = 'expression = "CAST(unhex(t) AS string)", type = "string"'
     project.configure(
-        '[tables."shop.other"]\nkey = ["id"]\ncolumns = { id = "int", v = "bigint", n = "int" }\n'
-        f'rules = [{{ rule = "sql", to = "at", {instant} }}, {{ rule = "sql", to = "days", {listed} }}]\n'
+        '[tables."shop.other"]\nkey = ["id"]\ncolumns = { id = "int", v = "bigint", n = "int", t = "string" }\n'
+        f'rules = [{{ rule = "sql", to = "at", {instant} }}, {{ rule = "sql", to = "days", {listed} }},'
+        f' {{ rule = "sql", to = "umlaut", {bytes_} }}]\n'
         '[tables."shop.item"]\nkey = ["doc_id"]\n'
         'rules = [{ rule = "flatten", column = "doc" }, { rule = "cast", column = "doc_id", type = "int" }]\n'
     )
@@ -195,17 +197,19 @@ def test_a_key_in_a_struct_and_values_that_do_not_fit(project: Project) -> None:
     docs = [{"id": "1", "v": 1}, {"id": "x", "v": 2}, {"id": None, "v": 3}, None, {"id": "2", "v": None}]
     operations = ["I"] * 5
     parquet(project, "20261121-100000000.parquet", Op=operations, doc=pa.array(docs, type_))
-    project.put(LOAD, "1,1767225600000000,1\n2,1767225600000000000,1\n3,0,2\n4,NULL,NULL\n", "shop/other")
+    other = "1,1767225600000000,1,C3BC\n2,1767225600000000000,1,\n3,0,2,\n4,NULL,NULL,\n5,0,0,FC\n"
+    project.put(LOAD, other, "shop/other")
     project.run(3)
     assert project.rows(columns=("doc_id", "doc_v")) == [(1, 1), (2, None)]
     said = project.entries()
     entries = {name: [entry for entry in said if entry["table"] == f"shop.{name}"] for name in ("item", "other")}
     assert [entry["reason"] for entry in entries["item"]] == ["unreadable", "null_key", "null_key"]
     assert '"x" is not an int (column doc_id, rule 2)' in entries["item"][0]["detail"]
-    assert [row[0] for row in project.rows("other", columns=("id",))] == [1, 4]
-    assert [(entry["reason"], entry["row"]) for entry in entries["other"]] == [("cast", 2), ("cast", 3)]
+    assert project.rows("other", columns=("id", "umlaut")) == [(1, "ü"), (4, "")]
+    assert [(entry["reason"], entry["row"]) for entry in entries["other"]] == [("cast", row) for row in (2, 3, 5)]
     words = " is not a timestamp of the years 1 to 9999 (column at, rule 1)"
     assert entries["other"][0]["detail"].endswith(words)
+    assert entries["other"][2]["detail"] == "the text is not valid UTF-8 (column umlaut, rule 3)"
 
 
 BAD = {

@@ -201,6 +201,29 @@ source = { format = "debezium", folder = "topics/shop.order" }
     ]
 
 
+def test_texts_that_are_not_utf8_wait_in_quarantine(project: Project) -> None:
+    """No reader but Spark could read the table. Nothing but a person says what they were."""
+    configure(project, '[tables."shop.item"]\nkey = ["id"]\n', "")
+    raw = pa.array([b"one", b"M\xfcller", b"three"], pa.binary())
+    names = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
+    pq.write_table(pa.table({"id": [1, 2, 3], "name": names}), project.put("a.parquet", b""))
+    project.run(code=3)
+    assert [row[:2] for row in project.rows(columns=("id", "name"))] == [(1, "one"), (3, "three")]
+    (entry,) = project.entries()
+    assert (entry["reason"], entry["row"]) == ("cast", 2)
+    assert entry["detail"] == "the text is not valid UTF-8 (column name)"
+    assert project.call("quarantine", "show", "shop.item", "2").code == 3
+    configure(project, '[tables."shop.item"]\nkey = ["id"]\ncolumns = { id = "bigint", name = "string" }\n', "")
+    refused = project.call("quarantine", "replay", "shop.item", "2")
+    assert (refused.code, "not to be read again under the settings" in refused.err) == (1, True), refused
+    assert project.call("quarantine", "fix", "shop.item", "2").code == 0
+    fix = project.folder / "shop.item.fix.toml"
+    fix.write_text(fix.read_text("utf-8").replace("0x4DFC6C6C6572", "Müller"), "utf-8")
+    assert project.call("quarantine", "fix", "shop.item", "--from", str(fix)).code == 0
+    assert project.call("quarantine", "replay", "shop.item").code == 0
+    assert project.rows(columns=("id", "name")) == [(1, "one"), (2, "Müller"), (3, "three")]
+
+
 def test_parquet_is_read_as_a_wider_type_that_is_declared(project: Project) -> None:
     """Whichever of both a file has; NULL without a type is NULL. A table does not follow a scale, and is told."""
     tables = """

@@ -12,13 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.landed.csv import Dialect, fields
 from lakeward.adapters.landed.layout import BEFORE, OP, Layout
+from lakeward.adapters.landed.parquet import NOT_UTF8
 from lakeward.adapters.landed.places import format_of
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import NESTED, TextFormat, misfit, to_type
 from lakeward.adapters.spark.inline import inline, of_json
+from lakeward.adapters.spark.limits import is_outside
 from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.spans import is_outside
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
@@ -56,6 +57,7 @@ def is_parquet(entry: Entry) -> bool:
 def json_cells(row: str, reading: Reading) -> Cells:
     """Return the cells of a row that was written as JSON, by the names that columns have now."""
     content = json.loads(row, parse_int=str, parse_float=str)
+    content.pop(NOT_UTF8, None)
     texts = {name: _plain_text(value) for name, value in content.items()}
     prefix, renames = reading.before_prefix, reading.dimension.policies.renames
     then = {} if prefix is None else {name: prefix + name for name in texts if prefix + name in texts}
@@ -120,6 +122,13 @@ def _each(entries: Sequence[Entry], read: Callable[[Entry], Entry]) -> list[Entr
 
 def _as_in_parquet(reading: Reading, entry: Entry, found: Cells) -> Entry:
     """Return a row of a Parquet file that is not mended, with its operation."""
+    if (names_ := json.loads(entry.text).get(NOT_UTF8)) is not None:
+        raise MendError(
+            f"{reading.dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
+            found=f"the text in {names_} is not valid UTF-8, and its bytes stand in its file alone",
+            todo="Fix the row: `lakeward quarantine fix`. Else let the source write it again, and give it up.",
+            rows=[(entry.order, entry.row)],
+        )
     _refuse_strange(reading.dimension, entry, found)
     _refuse_no_key(reading.dimension, entry, found)
     return replace(entry, operation=_operation_of(reading, entry, found).value)

@@ -18,6 +18,8 @@ from lakeward.adapters.landed.reading import Reading, below, escaped
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit
 from lakeward.adapters.spark.inline import as_json
+from lakeward.adapters.spark.limits import is_not_utf8, is_outside
+from lakeward.adapters.spark.line import is_valid_utf8
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.rows import (
     BLANK,
@@ -34,9 +36,11 @@ from lakeward.adapters.spark.rows import (
     VALUE,
     before_column,
 )
-from lakeward.adapters.spark.spans import inside, is_outside
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.schema import Column, Type
+
+NOT_UTF8: Final = "_lakeward_not_utf8"
+"""In the JSON of a row: its columns with texts that are not valid UTF-8, whose bytes stand there in hex."""
 
 _AS_NOW: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -50,7 +54,7 @@ def read_parquet(
     has_op: bool,
     called: Mapping[str, str] = _AS_NOW,
 ) -> DataFrame:
-    """Return the rows of Parquet files; of what their types hold, years alone can be none that the lake has.
+    """Return the rows of Parquet files; of what their types hold, only years and bytes of texts can be wrong.
 
     `called` says what the files call columns that have other names now.
     """
@@ -59,22 +63,25 @@ def read_parquet(
     frame = _named(_with_forms(spark.read, footer).parquet(*[escaped(path) for path in paths]), footer)
     told = partial(_text_of, reading=reading, footer=footer)
     has = set(frame.columns)
-    owns = [_Cell(called.get(c.name, c.name), c, reading, footer) for c in schema]
-    before, sent, lacks = [], [own.display for own in owns], False
+    owns = [_Cell(called.get(c.name, c.name), c, reading, footer, n) for n, c in enumerate(schema)]
+    before: list[_Cell] = []
+    sent, lacks = [own.display for own in owns], False
     for item in reading.before_columns:
         name = f"{prefix or ''}{called.get(item.name, item.name)}"
         is_there = prefix is not None and name in has
         lacks = lacks or not is_there
-        before.append(_Cell(name if is_there else None, item, reading, footer))
+        before.append(_Cell(name if is_there else None, item, reading, footer, len(schema) + len(before)))
         sent += [before[-1].display] if is_there else []
-    of_key = [cell.column.name in reading.dimension.key for cell in (*owns, *before)]
-    wrong = [cell.misfit for cell in (*owns, *before)]
-    return frame.selectExpr(
+    cells = (*owns, *before)
+    of_key = [cell.column.name in reading.dimension.key for cell in cells]
+    wrong = [cell.misfit for cell in cells]
+    flags = [f"{is_not_utf8(cell.cast, cell.column.type)} AS {cell.flag}" for cell in cells if cell.flag]
+    return frame.selectExpr("*", "_metadata", *flags).selectExpr(
         *[f"{own.value} AS {quoted(own.column.name)}" for own in owns],
         f"{told(reading.op_column if has_op else None)} AS {OP_TEXT}",
         f"{told(time)} AS {TIME_TEXT}",
         f"{reading.unpadded(told(place), Type('string'))} AS {SEQUENCE_TEXT}",
-        f"{as_json(sent)} AS {VALUE}",
+        f"{_as_json(sent, cells)} AS {VALUE}",
         f"_metadata.row_index + 1 AS {LINE}",
         f"{below(reading.base, paths)} AS {NAME}",
         f"{_first(compress(wrong, of_key))} AS {KEY_MISFIT}",
@@ -98,9 +105,17 @@ def _first(misfits: Iterable[str | None]) -> str:
     return f"coalesce({', '.join([*filter(None, misfits), 'string(NULL)'])})"
 
 
+def _as_json(sent: Sequence[str], cells: Iterable[_Cell]) -> str:
+    """Return a row as JSON; one with other bytes than those of a text says so, since its JSON has not the bytes."""
+    flags = {cell.flag: cell.name or "" for cell in cells if cell.flag}
+    told = ", ".join(f"CASE WHEN {flag} THEN {text(name)} END" for flag, name in flags.items())
+    noted = as_json([*sent, f"concat_ws(', ', {told}) AS {NOT_UTF8}"])
+    return f"CASE WHEN {' OR '.join(flags)} THEN {noted} ELSE {as_json(sent)} END" if flags else as_json(sent)
+
+
 def _text_of(name: str | None, reading: Reading, footer: Footer) -> str:
     """Return what a file has in a column that says something of its rows, as a text."""
-    return _Cell(name, Column(name or "", Type("string")), reading, footer).text
+    return _Cell(name, Column(name or "", Type("string")), reading, footer, number=None).text
 
 
 def _with_forms(reader: DataFrameReader, footer: Footer) -> DataFrameReader:
@@ -116,12 +131,16 @@ def _with_forms(reader: DataFrameReader, footer: Footer) -> DataFrameReader:
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """What a file has for a column of the table, as SQL; nothing without a name."""
+    """What a file has for a column of the table, as SQL; nothing without a name.
+
+    Whether its text is valid is a column of its own, called by its `number`; without one it is looked at in place.
+    """
 
     name: str | None
     column: Column
     reading: Reading
     footer: Footer
+    number: int | None
 
     @property
     def form(self) -> Form | None:
@@ -131,19 +150,32 @@ class _Cell:
     @property
     def value(self) -> str:
         """The value of the column's type, NULL where that does not hold it."""
+        wrong = [sql for sql in (self.flag, is_outside(self.cast, self.column.type)) if sql is not None]
+        return f"CASE WHEN NOT ({' OR '.join(wrong)}) THEN {self.cast} END" if wrong else self.cast
+
+    @property
+    def flag(self) -> str | None:
+        """What says whether it has a text that is not valid UTF-8; None for a type without texts."""
+        is_made_here = self.number is None or self.form in (Form.NOTHING, Form.UUID)
+        has_texts = not is_made_here and is_not_utf8("", self.column.type) is not None
+        return f"{NOT_UTF8}_{self.number}" if has_texts else None
+
+    @property
+    def cast(self) -> str:
+        """The value of the column's type, whether every reader of the lake can read it or not."""
         item, raw = self.column, quoted(self.name or "")
-        if self.form is Form.NOTHING:
-            return f"CAST(NULL AS {ddl(item.type)})"
         match self.form:
+            case Form.NOTHING:
+                return f"CAST(NULL AS {ddl(item.type)})"
             case Form.NANOS:
                 raw = f"CASE WHEN {raw} % 1000 = 0 THEN timestamp_micros({raw} div 1000) END"
             case Form.UUID:
                 raw = self.text
-        return inside(f"CAST({self.reading.unpadded(raw, item.type)} AS {ddl(item.type)})", item.type)
+        return f"CAST({self.reading.unpadded(raw, item.type)} AS {ddl(item.type)})"
 
     @property
     def text(self) -> str:
-        """What the file has, as a text."""
+        """What the file has, as a text; bytes that are no text in hex."""
         raw = quoted(self.name or "")
         match self.form:
             case Form.NANOS:
@@ -154,20 +186,33 @@ class _Cell:
                 return f"regexp_replace(lower(hex({raw})), {text(_PARTS)}, '$1-$2-$3-$4-$5')"
             case Form.NOTHING:
                 return "string(NULL)"
+            case _ if self._is_text:
+                is_text = is_valid_utf8(raw) if self.flag is None else f"NOT {self.flag}"
+                return f"CASE WHEN {is_text} THEN {raw} ELSE concat('0x', hex({raw})) END"
             case _:
                 return f"CAST({raw} AS string)"
 
     @property
+    def _is_text(self) -> bool:
+        found = self.footer.schema.find(self.name or "")
+        return found is not None and found.type.name == "string"
+
+    @property
     def display(self) -> str:
         """What the row is shown with, as a column of that name."""
-        return quoted(self.name or "") if self.form is None else f"{self.text} AS {quoted(self.name or '')}"
+        is_as_it_is = self.form is None and not self._is_text
+        return quoted(self.name or "") if is_as_it_is else f"{self.text} AS {quoted(self.name or '')}"
 
     @property
     def misfit(self) -> str | None:
         """What does not fit, in words, NULL where all does; None for a type that holds whatever files have."""
-        if self.name is None or is_outside(quoted(self.name), self.column.type) is None:
-            return None
-        return misfit(self.text, self.column, self.value)
+        said = None
+        if self.name is not None and is_outside(quoted(self.name), self.column.type) is not None:
+            said = misfit(self.text, self.column, self.value)
+        if self.flag is None:
+            return said
+        words = text(f"the text is not valid UTF-8 (column {self.column.name})")
+        return f"CASE WHEN {self.flag} THEN {words} ELSE {said or 'NULL'} END"
 
 
 _PARTS: Final = "(.{8})(.{4})(.{4})(.{4})(.{12})"

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Final
 
 from lakeward.adapters.spark.casts import NESTED, TextFormat, to_type
+from lakeward.adapters.spark.limits import inside, is_outside, is_somewhere
 from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.spans import inside, is_outside, is_somewhere
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.schema import Type
 

@@ -15,9 +15,9 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark.errors import FAILURES, said
+from lakeward.adapters.spark.limits import YEARS
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.names import text as literal
-from lakeward.adapters.spark.spans import YEARS
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import UNDECLARED, Column, Type

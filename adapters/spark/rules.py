@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lakeward.adapters.spark.casts import TextFormat, to_type
+from lakeward.adapters.spark.limits import is_not_utf8, is_outside, readable
 from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.spans import inside, is_outside
 from lakeward.core.cells import GROUP
 from lakeward.core.reshaping import Concat, Constant, Drop, Flatten, Keep, Split, Sql
 from lakeward.core.rules import Cast, DatePart, Default, Hash, Mask, OfColumn, Rename, Replace, Trim, known
@@ -55,7 +55,7 @@ def layers(
         if isinstance(step.rule, Cast):
             place = layer.key_misfits if step.number in of_key else layer.misfits
             place.append(f"CASE WHEN {was_sent(step.needs)} THEN {misfit(step.rule, step)} END")
-        if isinstance(step.rule, Sql) and (said := _of_other_years(step.rule, step.number)) is not None:
+        if isinstance(step.rule, Sql) and (said := _unreadable(step.rule, step.number)) is not None:
             layer.misfits.append(f"CASE WHEN {was_sent(step.needs)} THEN {said} END")
         layer.columns = step.after.names
     if layer.made or layer.columns != shape.source.names:
@@ -81,7 +81,7 @@ def values(step: Step, secrets: Sequence[str]) -> list[str]:
         case Flatten():
             return [quoted(rule.column, part.name) for part in known(step.before, rule.column).type.parts]
         case Sql():
-            return [inside(_own(rule), rule.type)]
+            return [readable(_own(rule), rule.type)]
         case OfColumn():
             return [_changed(rule, known(step.before, rule.column), secrets)]
         case _:
@@ -92,12 +92,16 @@ def _own(rule: Sql) -> str:
     return f"(\n{rule.expression}\n)"
 
 
-def _of_other_years(rule: Sql, number: int) -> str | None:
-    """Return in words that a value is of no year that the lake has, as SQL; None for a type without years."""
-    value = _own(rule)
-    wrong = is_outside(value, rule.type)
-    words = text(f'" is not {rule.type.with_article} of the years 1 to 9999 (column {rule.to}, rule {number})')
-    return None if wrong is None else f"CASE WHEN {wrong} THEN concat('\"', CAST({value} AS string), {words}) END"
+def _unreadable(rule: Sql, number: int) -> str | None:
+    """Return in words what not every reader of the lake could read, as SQL; None for a type that is not judged."""
+    value, where = _own(rule), f"(column {rule.to}, rule {number})"
+    years = text(f'" is not {rule.type.with_article} of the years 1 to 9999 {where}')
+    said = {
+        is_not_utf8(value, rule.type): text(f"the text is not valid UTF-8 {where}"),
+        is_outside(value, rule.type): f"concat('\"', CAST({value} AS string), {years})",
+    }
+    known = [f"WHEN {wrong} THEN {words}" for wrong, words in said.items() if wrong is not None]
+    return f"CASE {' '.join(known)} END" if known else None
 
 
 def _as_text(item: Column) -> str:

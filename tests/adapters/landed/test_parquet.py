@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -19,10 +20,12 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters import dms, files
 from lakeward.adapters.landed.footers import Footer, Form, footer, refuse_unknown
-from lakeward.adapters.landed.parquet import read_parquet
+from lakeward.adapters.landed.local_parquet import read_parquet as read_here
+from lakeward.adapters.landed.parquet import NOT_UTF8, read_parquet
 from lakeward.adapters.landed.reading import Reading
+from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.local_frame import Frame
-from lakeward.adapters.spark.rows import LINE, MISFIT, VALUE
+from lakeward.adapters.spark.rows import KEY_MISFIT, LINE, MISFIT, NAME, OP_TEXT, VALUE
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger import Past
@@ -84,6 +87,83 @@ def test_columns_are_read_by_what_they_mean(spark: SparkSession, tmp_path: Path)
     ]
     told = json.loads(rows[1][VALUE])
     assert (told["fine"], told["uid"], told["empty"]) == ("2026-11-21T10:20:30.123456001", str(ID), None)
+
+
+BAD, GOOD = b"M\xfcller", "Müller".encode()
+
+
+def texts(*values: bytes | None, type_: pa.DataType | None = None) -> pa.Array:
+    """Return texts of these bytes, which Arrow would refuse."""
+    found = pa.array(values, pa.binary())
+    return pa.Array.from_buffers(type_ or pa.string(), len(found), found.buffers(), found.null_count)
+
+
+def with_texts(bad: bytes) -> dict[str, pa.Array]:
+    """Return columns of three rows that have texts in all places: only the first may be bad."""
+    places = pa.array([0, 1, 2, 3], pa.int32())
+    own = texts(bad, GOOD, None)
+    return {
+        "id": texts(b"1", b"2", b"3"),
+        "name": own,
+        "large": texts(GOOD, GOOD, GOOD).cast(pa.large_string()),
+        "category": pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int32()), texts(bad, GOOD)),
+        "list": pa.ListArray.from_arrays(places, own),
+        "pair": pa.StructArray.from_arrays([pa.array([1, 2, 3]), own], ["n", "t"]),
+        "map": pa.MapArray.from_arrays(places, texts(b"a", b"b", b"c"), own),
+        "deep": pa.ListArray.from_arrays(places, pa.StructArray.from_arrays([own], ["t"])),
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("active")
+def test_a_text_that_is_not_utf8_is_told_in_each_place_where_one_may_be(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """No other reader could read the table: a value is NULL, and its row says why and has its bytes in hex."""
+    good, bad = with_texts(GOOD), {name: of for name, of in with_texts(BAD).items() if name not in ("id", "large")}
+    for number, name in enumerate(bad):
+        pq.write_table(pa.table({**good, name: bad[name]}), tmp_path / f"{number}.parquet")
+    found = footer(tmp_path / "0.parquet", "shop.item")
+    dimension = Dimension(name=TableName("shop", "item"), schema=found.schema, key=("id",))
+    reading = Reading(dimension=dimension, base=str(tmp_path))
+    files_ = sorted(map(str, tmp_path.glob("*.parquet")))
+    rows = read_parquet(spark, files_, reading, found, has_op=False).orderBy(NAME, LINE).collect()
+    for place, row in enumerate(rows):
+        name = [*bad][place // 3]
+        is_bad = place % 3 == 0
+        told = f"the text is not valid UTF-8 (column {name})" if is_bad else None
+        assert (row[MISFIT], row[KEY_MISFIT]) == (told, None)
+        assert (row[name] is None) is (is_bad or (place % 3 == 2 and name in ("name", "category")))
+        kept = json.loads(row[VALUE])
+        assert kept.pop(NOT_UTF8, None) == (name if is_bad else None)
+        shown = "0x4DFC6C6C6572" if is_bad and name == "name" else "Müller"
+        assert kept["name"] == [shown, "Müller", None][place % 3]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("active")
+def test_a_key_and_an_operation_that_are_not_utf8_are_told_in_hex(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": texts(BAD, GOOD), "Op": texts(b"I", BAD)}), tmp_path / "a.parquet")
+    found = footer(tmp_path / "a.parquet", "shop.item")
+    dimension = Dimension(name=TableName("shop", "item"), schema=Schema(found.schema.columns[:1]), key=("id",))
+    reading = Reading(dimension=dimension, base=str(tmp_path), op_column="Op")
+    rows = read_parquet(spark, [str(tmp_path / "a.parquet")], reading, found, has_op=True).orderBy(LINE).collect()
+    assert [(row["id"], row[OP_TEXT], row[KEY_MISFIT], row[MISFIT]) for row in rows] == [
+        (None, "I", "the text is not valid UTF-8 (column id)", None),
+        ("Müller", "0x4DFC6C6C6572", None, None),
+    ]
+    assert json.loads(rows[0][VALUE]) == {"id": "0x4DFC6C6C6572", NOT_UTF8: "id"}
+
+
+@pytest.mark.parametrize("name", ["name", "category"])
+def test_texts_that_are_not_utf8_are_left_to_spark(tmp_path: Path, name: str) -> None:
+    columns = {n: values for n, values in with_texts(GOOD).items() if n in ("id", "name", "category")}
+    schema = Schema(tuple(Column(n, Type("string")) for n in columns))
+    reading = Reading(dimension=Dimension(name=TableName("shop", "item"), schema=schema), base=str(tmp_path))
+    for bad, end in ((GOOD, nullcontext()), (BAD, pytest.raises(SparkNeeded))):
+        pq.write_table(pa.table({**columns, name: with_texts(bad)[name]}), tmp_path / "a.parquet")
+        with end:
+            read_here((tmp_path / "a.parquet").read_bytes(), reading, has_op=False, called={})
 
 
 @pytest.mark.spark

@@ -1,7 +1,8 @@
-"""The years of dates and times that every reader of the lake has: which values lie outside of them, as SQL.
+"""What every reader of the lake can read, as SQL: the years of dates and times, and texts that are valid UTF-8.
 
-Texts are held to these years by their form (`adapters.spark.casts`); numbers since an epoch and the values of
-typed files are held to them here, so that the way in makes no difference.
+The texts of CSV and JSON are held to both by their form (`adapters.spark.casts`, `adapters.spark.line`). Numbers
+since an epoch, the values of typed files and what rules make are held to them here, so that the way in makes no
+difference.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from lakeward.adapters.spark.line import is_valid_utf8
 from lakeward.adapters.spark.names import quoted
 from lakeward.core.schema import Type
 
@@ -34,6 +36,17 @@ def is_outside(value: str, type_: Type) -> str | None:
     return is_somewhere(value, type_, _is_of_other_years)
 
 
+def is_not_utf8(value: str, type_: Type) -> str | None:
+    """Return whether a text, or a text within a value, is not valid UTF-8, as SQL; None for types without texts."""
+    return is_somewhere(value, type_, _is_not_utf8)
+
+
+def readable(value: str, type_: Type) -> str:
+    """Return a value as SQL; NULL where not every reader of the lake could read it."""
+    wrong = [sql for check in (is_outside, is_not_utf8) if (sql := check(value, type_)) is not None]
+    return f"CASE WHEN NOT ({' OR '.join(wrong)}) THEN {value} END" if wrong else value
+
+
 def is_somewhere(value: str, type_: Type, check: Check, depth: int = 0) -> str | None:
     """Return whether a check is true of a value or of a value within it, as SQL that is never NULL."""
     if not type_.is_nested:
@@ -54,3 +67,7 @@ def is_somewhere(value: str, type_: Type, check: Check, depth: int = 0) -> str |
 
 def _is_of_other_years(value: str, type_: Type) -> str | None:
     return f"{value} NOT BETWEEN {YEARS[type_.name]}" if type_.name in YEARS else None
+
+
+def _is_not_utf8(value: str, type_: Type) -> str | None:
+    return f"NOT {is_valid_utf8(value)}" if type_.name == "string" else None
