@@ -62,7 +62,8 @@ class ObjectFacts:
     `backwards` the first row whose sequence runs backwards by more than the lateness. `is_load`
     says that it is one of a declared full load, also where it holds nothing. `spans` are its changes by the
     log that they are of, where its places are those of a source's log; `steps` are its rows that step back in
-    the log (None: there are none). `refusal` is there where every row is refused, for one reason.
+    the log (None: there are none). `refusal` is there where every row is refused, for one reason. `earliest` and
+    `latest` are the least and the greatest source time of its rows that is believed, in microseconds since 1970.
     """
 
     object: SourceObject
@@ -76,6 +77,8 @@ class ObjectFacts:
     spans: tuple[LogSpan, ...] = ()
     steps: LogSteps | None = None
     refusal: Refusal | None = None
+    earliest: int | None = None
+    latest: int | None = None
 
     @property
     def in_log(self) -> ObjectSpans:

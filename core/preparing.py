@@ -39,6 +39,7 @@ from lakeward.core.refusals import (
 from lakeward.core.refused_files import REFUSED_ALARM, refuse_refused_files
 from lakeward.core.replay import columns_with, is_as_written, is_readable_again, not_as_written
 from lakeward.core.splicing import refuse_in_part
+from lakeward.core.topic_restart import TOPIC_ALARM, refuse_topic_restart
 from lakeward.core.twins import first_twin
 from lakeward.core.unordered_truncates import refuse_unordered_truncate
 
@@ -75,6 +76,9 @@ def prepare_seen(
         refuse_log_restart(job.dimension, batch.facts, reached, restarts)
         applied, records = seen.recalled.objects.values(), seen.recalled.records
         refuse_unordered_truncate(str(job.dimension.name), batch.facts, taken, applied, records)
+        time = standing.progress.time if standing.progress.epoch == epoch else None
+        passed = acked.get(TOPIC_ALARM, ())
+        refuse_topic_restart(job.dimension.name, batch.facts.objects, taken, time, passed)
     except (AlarmRaised, SourceError):
         batch.close()
         raise

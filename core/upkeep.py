@@ -15,10 +15,11 @@ from lakeward.core.pipeline import put_away
 from lakeward.core.ports import Ack, Standing
 from lakeward.core.preparing import prepare
 from lakeward.core.refused_files import REFUSED_ALARM
+from lakeward.core.topic_restart import TOPIC_ALARM
 
 F = TypeVar("F")
 
-_OF_ROWS: Final = ("LOAD-001", "LOAD-002", LOG_ALARM, REFUSED_ALARM, DATABASE_ALARM)
+_OF_ROWS: Final = ("LOAD-001", "LOAD-002", LOG_ALARM, TOPIC_ALARM, REFUSED_ALARM, DATABASE_ALARM)
 """Alarms that are found where the rows of a batch are read."""
 
 PASSABLE: Final = (

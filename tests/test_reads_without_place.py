@@ -6,6 +6,7 @@ No snapshot row without a place replaces an earlier change.
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -52,3 +53,28 @@ def test_a_snapshot_row_never_replaces_a_change_that_arrived_before_it(project: 
     assert [words.rpartition(". ")[2] for words in second["warnings"]] == ["Rows: 4."]
     assert (second["counts"]["stale"], second["counts"]["ties"]) == (2, 0)
     assert project.rows(columns=("id", "name")) == [(1, "new"), (3, "two"), (4, "new"), (5, "new")]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_topic_that_is_made_anew_stops_the_table(project: Project, is_late: bool) -> None:
+    """Its offsets begin again, and with them its files: renamed into another partition, they come behind."""
+    project.configure(TABLE.format("item", "24h"), 'format = "debezium"\nplaces = "arrival"', source_kind="files")
+
+    def message(op: str, key: int, name: str, hour: int) -> str:
+        image = {"before" if op == "d" else "after": {"id": key, "name": name}}
+        source = {"ts_ms": 1_795_000_000_000 + hour * 3_600_000}
+        return json.dumps({"op": op, **image, "source": source}) + "\n"
+
+    old = project.put("item+0+0000000500.json", message("c", 1, "a", 0) + message("c", 2, "a", 0))
+    os.utime(old, (1_795_000_010, 1_795_000_010))
+    if is_late:
+        project.run()
+    new = project.put("item+0+0000000000.json", message("u", 1, "NEW", 1) + message("d", 2, "a", 1))
+    os.utime(new, (1_795_003_610, 1_795_003_610))
+    error = project.run(4)["shop.item"]["error"]
+    assert (error["code"], "item+0+0000000000.json lies before" in error["found"]) == ("SEQUENCE-003", True)
+    assert project.run(4)["shop.item"]["error"] == error
+    new.rename(new.with_name("item+100+0000000000.json"))
+    assert project.call("ack", "shop.item", "LEDGER-003").code == 0  # the file by its old name
+    project.run()
+    assert project.rows(columns=("id", "name")) == [(1, "NEW")]

@@ -29,6 +29,9 @@ _BLANKS: Final = " \t\u00a0\r"
 """What may stand around a name; a header may end in CR LF where its rows do not."""
 
 _NAME: Final = re.compile(r"[^\W\d][\w $#.()/%-]*")
+_SEPARATOR: Final = re.compile(r"sep=.?", re.IGNORECASE)
+"""A line as spreadsheets write it; its delimiter is no part of the first cell where the file has that one."""
+
 _NUMBERS: Final = ("int", "bigint", "decimal", "float", "double")
 _TIMES: Final = ("date", "timestamp", "timestamp_ntz")
 _TYPED: Final = (*_NUMBERS, *_TIMES, "boolean")
@@ -73,8 +76,12 @@ ROW: Final = Decision()
 def decide(line: FirstLine) -> Decision:
     """Decide whether a first line is a header, a row, or may be either; a header behind it makes it doubtful.
 
-    So does a header whose names are parted by another delimiter, of a table with one column.
+    So does a header whose names are parted by another delimiter, of a table with one column. A line that tells a
+    spreadsheet the delimiter is neither.
     """
+    first, *others = map(cell_name, line.cells)
+    if _SEPARATOR.fullmatch(first) and not any(others):
+        return Decision(doubt=f"it is `{first}`, for spreadsheets, and neither: take that line out of the file")
     found = _decide(line)
     if found != ROW:
         return found

@@ -368,7 +368,16 @@ def _object_facts(item: SourceObject, groups: Sequence[Group], epoch: int) -> Ob
         return ObjectFacts(item, 0)
     unreadable = sum(group.rows for group in groups if group.reason == Reason.UNREADABLE.value)
     ahead = greatest_time(group for group in groups if AHEAD in group.flags and group.reason != SKIPPED)
-    return ObjectFacts(item, sum(g.rows for g in groups), *_bounds(_placed(groups), epoch), unreadable, ahead)
+    believed = [group for group in groups if AHEAD not in group.flags and group.reason != SKIPPED]
+    return ObjectFacts(
+        item,
+        sum(group.rows for group in groups),
+        *_bounds(_placed(groups), epoch),
+        unreadable,
+        ahead,
+        earliest=min((group.earliest for group in believed if group.earliest is not None), default=None),
+        latest=greatest_time(believed),
+    )
 
 
 def _placed(groups: Sequence[Group]) -> Sequence[Group]:
