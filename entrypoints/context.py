@@ -59,7 +59,11 @@ def open_settings(file: Path, *, asks: bool = False) -> Configured:
 
     One that `asks` asks the source's catalogue, where there is one; else what that said last counts.
     """
-    configured = load(file)
+    return complete(load(file), asks=asks)
+
+
+def complete(configured: Configured, *, asks: bool = False) -> Configured:
+    """Return settings with what the source and its catalogue say."""
     if configured.patterns:
         from lakeward.entrypoints.findings import find_tables  # noqa: PLC0415  # where there are none it is not needed
 

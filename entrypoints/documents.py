@@ -31,10 +31,14 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 
 
+def whole(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a command's document as programs get it."""
+    return {"schema_version": SCHEMA_VERSION, "command": command, **content}
+
+
 def emit(command: str, content: Mapping[str, Any]) -> None:
     """Write a command's document to standard output."""
-    document = {"schema_version": SCHEMA_VERSION, "command": command, **content}
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(whole(command, content), indent=2, ensure_ascii=False) + "\n")
 
 
 def error(found: BaseException) -> Mapping[str, Any]:

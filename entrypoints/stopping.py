@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -58,7 +59,10 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Answer SIGINT and SIGTERM while the context lasts."""
+        """Answer SIGINT and SIGTERM while the context lasts; in another thread than the main one Python cannot."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         for number in before:
             signal.signal(number, self._answer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -22,6 +22,17 @@ from lakeward.core.errors import SetupError
 
 CENTRAL: Final = "https://repo1.maven.org/maven2"
 _CHUNK: Final = 256 * 1024
+
+CLASSES: Final[Mapping[str, str]] = {
+    "iceberg": "org.apache.iceberg.spark.SparkCatalog",
+    "delta": "io.delta.sql.DeltaSparkSessionExtension",
+    "hudi": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+    "s3": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    "sqlite": "org.sqlite.JDBC",
+    "postgresql": "org.postgresql.Driver",
+    "mariadb": "org.mariadb.jdbc.Driver",
+}
+"""A class of each group of jars, by which a Spark that somebody else has started shows that it has them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from lakeward.adapters.spark.errors import (
     lost,
     said,
 )
-from lakeward.adapters.spark.jars import Progress, fetch, select_jars
+from lakeward.adapters.spark.jars import CLASSES, Progress, fetch, select_jars
 from lakeward.adapters.spark.java import check_java, in_utf_8
 from lakeward.adapters.spark.line import line
 from lakeward.core.errors import ConfigError, EngineLost, SetupError
@@ -158,7 +158,7 @@ class Sessions:
         """Return the session of the calling thread, with all settings in place."""
         with self._lock:
             if self._first is None:
-                self._first = running() or self._start()
+                self._first = self._given() or self._start()
         session: SparkSession | None = getattr(self._of_thread, "session", None)
         if session is None:
             session = self._of_thread.session = self._first.newSession()
@@ -201,6 +201,28 @@ class Sessions:
                     if self.archives:
                         _end(gateway)
             self._first = None
+
+    def _given(self) -> SparkSession | None:
+        """Return the session that is there; raises SetupError where its Spark lacks what is needed."""
+        session = running()
+        if session is None:
+            return None
+        lacking = [group for group in sorted(self.jars) if not has_class(session, CLASSES.get(group))]
+        if lacking:
+            raise SetupError(
+                f"Spark was started without {' and '.join(lacking)}",
+                found=f"its class path lacks {' and '.join(CLASSES[group] for group in lacking)}",
+                todo="Start it with those jars (`lakeward jars` lists them; on Glue --datalake-formats says the "
+                "format), or let lakeward start Spark itself.",
+            )
+        for name, value in SETTINGS.items():
+            if not session.conf.isModifiable(name) and session.conf.get(name, None) != value:
+                raise SetupError(
+                    f"Spark was started without {name} = {value}, which cannot be changed any more",
+                    found=str(session.conf.get(name, None)),
+                    todo="Start it with that setting: it says what data means.",
+                )
+        return session
 
     def _start(self) -> SparkSession:
         java = check_java()
@@ -256,6 +278,49 @@ class Sessions:
     def _not_started(self, found: str) -> SetupError:
         todo = f"The whole of it is in {self.log}."
         return SetupError(f"Spark {line()} did not start", found=found, todo=todo)
+
+
+def has_class(session: SparkSession, name: str | None) -> bool:
+    """Whether the Spark of a session finds a class of Java; without a name there is nothing to find."""
+    if name is None:
+        return True
+    jvm = cast("Any", session.sparkContext._jvm)
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
+    except FAILURES:
+        return False
+    return True
+
+
+@contextmanager
+def within(session: SparkSession | None) -> Iterator[None]:
+    """Let a session that somebody else has started be found, and be the active one of the thread again afterwards.
+
+    Without one, what is active now is so again. Raises SetupError for a remote session.
+    """
+    if session is not None and not isinstance(session, SparkSession):
+        raise SetupError(
+            "lakeward does not run in a session of Spark Connect",
+            found=f"`spark` is a {type(session).__module__}.{type(session).__qualname__}",
+            todo="Give a session of the driver (pyspark.sql.SparkSession), or none: lakeward starts its own.",
+        )
+    found = running() if session is None else session
+    if found is None:
+        yield
+        return
+    jvm = cast("Any", found.sparkContext._jvm)
+    before = jvm.SparkSession.getActiveSession()
+    if session is not None:
+        _make_active(session)
+    try:
+        yield
+    finally:
+        if session is not None:
+            _make_active(session)
+        elif before.isDefined():
+            jvm.SparkSession.setActiveSession(before.get())
+        else:
+            jvm.SparkSession.clearActiveSession()
 
 
 def running() -> SparkSession | None:

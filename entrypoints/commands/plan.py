@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.findings import layouts, look
+from lakeward.entrypoints.findings import Findings, layouts, look
 from lakeward.entrypoints.joining import Chosen, chosen
 from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.printable import escaped
@@ -63,34 +63,37 @@ def plan(
 ) -> int:
     """Plan and show."""
     start_logging(log, debug=debug)
-    configured = open_settings(config, asks=True)
-    with container_of(configured) as container:
-        container.source(), container.target()
-        wanted = chosen(configured, tables or ())
-        found_there = look(container, wanted.tables)
-        container.rules(tables=wanted.tables)
-        found_there = found_there.with_cautions(layouts(container, wanted.tables))
-        plans = _Plans({name: list(said) for name, said in found_there.cautions.items()})
-        plans.fill(container, configured, wanted, as_json=as_json)
-    failed = [document["error"] for document in plans.documents if "error" in document]
-    code = documents.failure_code(failed) if failed else 0
+    plans = work_out(open_settings(config, asks=True), tables or (), as_json=as_json)
     if as_json:
-        listed = {"tables": plans.tables, "joined": plans.joined}
-        documents.emit("plan", {**listed, **documents.findings(found_there), "exit_code": code})
-        return code
+        documents.emit("plan", plans.document)
+        return plans.code
     sys.stdout.flush()
     troubles.print_errors(plans.errors)
-    view.print_warnings(found_there.warnings)
-    view.print_findings(plans.cautions, () if tables else found_there.unconfigured)
+    view.print_warnings(plans.found.warnings)
+    view.print_findings(plans.cautions, () if tables else plans.found.unconfigured)
     is_due = any(document.get("batch") or document.get("plan") for document in plans.documents)
-    view.console().print(_next(code, is_due=is_due))
-    return code
+    view.console().print(_next(plans.code, is_due=is_due))
+    return plans.code
+
+
+def work_out(configured: Configured, tables: Sequence[str] = (), *, as_json: bool = True) -> Plans:
+    """Plan tables, or all; but for programs, each is shown to people as soon as it is planned."""
+    with container_of(configured) as container:
+        container.source(), container.target()
+        wanted = chosen(configured, tables)
+        found = look(container, wanted.tables)
+        container.rules(tables=wanted.tables)
+        found = found.with_cautions(layouts(container, wanted.tables))
+        plans = Plans(found, {name: list(said) for name, said in found.cautions.items()})
+        plans.fill(container, configured, wanted, as_json=as_json)
+    return plans
 
 
 @dataclass(slots=True)
-class _Plans:
+class Plans:
     """What is planned of each table and joined table, as programs get it, with cautions and errors by table."""
 
+    found: Findings
     cautions: dict[TableName, list[str]]
     tables: list[dict[str, Any]] = field(default_factory=list)
     joined: list[dict[str, Any]] = field(default_factory=list)
@@ -100,6 +103,18 @@ class _Plans:
     def documents(self) -> Sequence[dict[str, Any]]:
         """The documents of all tables."""
         return [*self.tables, *self.joined]
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        failed = [document["error"] for document in self.documents if "error" in document]
+        return documents.failure_code(failed) if failed else 0
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """All of it as programs get it."""
+        listed = {"tables": self.tables, "joined": self.joined}
+        return {**listed, **documents.findings(self.found), "exit_code": self.code}
 
     def fill(self, container: Any, configured: Configured, wanted: Chosen, *, as_json: bool) -> None:
         """Plan each table, then each joined one, and show them to people."""

@@ -123,8 +123,8 @@ def carry_out(configured: Configured, wanted: Chosen, way: Way, until: float | N
     return Ran(runs, joined, found, code)
 
 
-def carry_out_once(configured: Configured, wanted: Chosen, manager: PluginManager) -> Ran:
-    """Run tables until nothing waits, with the plugins of a manager."""
+def carry_out_once(configured: Configured, wanted: Chosen, manager: PluginManager | None = None) -> Ran:
+    """Run tables until nothing waits, with the plugins of a manager or of a new one."""
     return carry_out(configured, wanted, partial(_once, manager=manager))
 
 

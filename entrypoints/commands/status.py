@@ -29,7 +29,7 @@ from lakeward.entrypoints.context import (
     container_of,
     open_settings,
 )
-from lakeward.entrypoints.findings import look
+from lakeward.entrypoints.findings import Findings, look
 from lakeward.entrypoints.joining import chosen
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.settings import Configured
@@ -88,8 +88,18 @@ def status(
     configured = open_settings(config)
     if schema:
         return _schema(configured, tables or (), as_json=as_json)
+    stands = read(configured, tables or ())
+    if as_json:
+        documents.emit("status", stands.document)
+    else:
+        stands.show(configured.settings.target["kind"], is_chosen=bool(tables))
+    return stands.code
+
+
+def read(configured: Configured, tables: Sequence[str] = ()) -> Stands:
+    """Return how far tables are, or all."""
     with container_of(configured) as container:
-        wanted = chosen(configured, tables or ())
+        wanted = chosen(configured, tables)
         there = look(container, wanted.tables)
         backlog = _Backlog(container.backlog(), container.ledger())
         found, failed = _read(container, configured, wanted.tables, backlog)
@@ -98,29 +108,62 @@ def status(
     failed += [(one.name, one.error) for one in joined if one.error is not None]
     there = replace(there, warnings=(*there.warnings, *backlog.warnings))
     there = there.with_cautions(_words_of_others(found, configured))
-    every: list[_Found | joined_view.Stands] = [*found, *joined]
-    failures = {one.name: one.failure for one in every if one.failure is not None}
-    code = _exit_code(found, [cause for _, cause in failed], failures.values(), has_strays=bool(there.strays))
-    if as_json:
-        listed = [{**_document(one), "warnings": list(there.cautions.get(one.name, ()))} for one in found]
-        lost = [pair for pair in failed if pair[0] not in configured.joined]
+    return Stands(found, joined, failed, there, as_of)
+
+
+@dataclass(frozen=True, slots=True)
+class Stands:
+    """How far tables and joined tables are, which of them cannot be read, and what else was found.
+
+    Up to `as_of`, in microseconds since 1970, all transactions are in all of them (None: nobody can tell).
+    """
+
+    tables: Sequence[_Found]
+    joined: Sequence[joined_view.Stands]
+    failed: Sequence[tuple[TableName, LakewardError]]
+    found: Findings
+    as_of: int | None
+
+    @property
+    def failures(self) -> Mapping[TableName, Failure]:
+        """The errors that ended the last runs of tables."""
+        every: list[_Found | joined_view.Stands] = [*self.tables, *self.joined]
+        return {one.name: one.failure for one in every if one.failure is not None}
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        errors = [cause for _, cause in self.failed]
+        return _exit_code(self.tables, errors, self.failures.values(), has_strays=bool(self.found.strays))
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """All of it as programs get it."""
+        cautions, of_joined = self.found.cautions, {one.name for one in self.joined}
+        listed = [{**_document(one), "warnings": list(cautions.get(one.name, ()))} for one in self.tables]
+        lost = [pair for pair in self.failed if pair[0] not in of_joined]
         listed += [{"table": str(name), "error": documents.error(cause)} for name, cause in lost]
-        also = {"joined": [joined_view.status_document(one) for one in joined], **documents.findings(there)}
-        also["consistent_as_of"] = documents.time(as_of)
-        documents.emit("status", {"tables": listed, **also, "exit_code": code})
-        return code
-    _show(found, configured.settings.target["kind"], has_backlog=any(one.waiting is not None for one in found))
-    if as_of is not None:
-        view.console().print(f"Transactions up to {view.local_time(as_of)} are in all of these tables.")
-    if joined:
-        view.console().print(joined_view.status(joined))
-    for one in found:
-        view.print_awaited(one.name, one.awaited)
-    view.print_warnings(there.warnings)
-    view.print_findings({one.name: one.cautions for one in joined}, ())
-    view.print_findings(there.cautions, () if tables else there.unconfigured)
-    _show_errors(found, failed, failures)
-    return code
+        return {
+            "tables": listed,
+            "joined": [joined_view.status_document(one) for one in self.joined],
+            **documents.findings(self.found),
+            "consistent_as_of": documents.time(self.as_of),
+            "exit_code": self.code,
+        }
+
+    def show(self, kind: str, *, is_chosen: bool) -> None:
+        """Print it; of the source what nobody configured as well, unless tables were chosen."""
+        _show(self.tables, kind, has_backlog=any(one.waiting is not None for one in self.tables))
+        if self.as_of is not None:
+            view.console().print(f"Transactions up to {view.local_time(self.as_of)} are in all of these tables.")
+        if self.joined:
+            view.console().print(joined_view.status(self.joined))
+        for one in self.tables:
+            view.print_awaited(one.name, one.awaited)
+        view.print_warnings(self.found.warnings)
+        view.print_findings({one.name: one.cautions for one in self.joined}, ())
+        view.print_findings(self.found.cautions, () if is_chosen else self.found.unconfigured)
+        _show_errors(self.tables, self.failed, self.failures)
 
 
 def _words_of_others(found: Iterable[_Found], configured: Configured) -> Mapping[TableName, Sequence[str]]:

@@ -1,0 +1,93 @@
+"""lakeward within a program, such as a notebook: `from lakeward import plan, run, status`.
+
+Each returns what its command prints with `--json` (docs/python.md), as values of Python.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from lakeward.entrypoints import documents
+from lakeward.entrypoints.commands import plan as planning
+from lakeward.entrypoints.commands import run as running
+from lakeward.entrypoints.commands import status as reading
+from lakeward.entrypoints.context import AT_END, complete, open_settings, start_logging
+from lakeward.entrypoints.joining import chosen
+from lakeward.entrypoints.settings import FILE, Configured, validate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Given: TypeAlias = str | Path | Mapping[str, Any]
+"""A settings file, or what would stand in one; its paths begin in the current folder then."""
+
+Log: TypeAlias = Literal["auto", "text", "json", "off"]
+
+
+def run(
+    settings: Given = FILE, tables: Sequence[str] = (), *, spark: SparkSession | None = None, log: Log = "auto"
+) -> dict[str, Any]:
+    """Apply what waits, batch by batch, until nothing does, as `lakeward run --once`.
+
+    `tables` are names as "schema.table"; without any, all are run. `spark` is a session that is there: it is used
+    as it is, and goes on afterwards. Without it lakeward takes the one that runs, or starts and stops its own.
+    `log` is what goes to standard error.
+
+    A table that fails stops no other: its `error` says why, and `exit_code` of the whole is 4 or 75. Raises
+    LakewardError where nothing can be run at all: ConfigError for settings, SetupError for what is missing.
+    """
+    with _prepared(spark, log) as run_id:
+        configured = _open(settings, asks=True)
+        ran = running.carry_out_once(configured, chosen(configured, tables))
+        return _values("run", {"run": run_id, **running.document(ran)})
+
+
+def plan(
+    settings: Given = FILE, tables: Sequence[str] = (), *, spark: SparkSession | None = None, log: Log = "auto"
+) -> dict[str, Any]:
+    """Return what the next batch of each table would do, as `lakeward plan`; it changes nothing.
+
+    The arguments, and what it raises, are those of `run`.
+    """
+    with _prepared(spark, log):
+        return _values("plan", planning.work_out(_open(settings, asks=True), tables).document)
+
+
+def status(settings: Given = FILE, tables: Sequence[str] = ()) -> dict[str, Any]:
+    """Return how far each table is, as `lakeward status`. It needs no Spark."""
+    return _values("status", reading.read(_open(settings), tables).document)
+
+
+def _values(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a command's document as a reader of its JSON has it."""
+    found: dict[str, Any] = json.loads(json.dumps(documents.whole(command, content)))
+    return found
+
+
+@contextmanager
+def _prepared(spark: SparkSession | None, log: Log) -> Iterator[str]:
+    """Log as asked, in the session that is there; yields the id of the run."""
+    with _within(spark):
+        try:
+            yield start_logging(log, debug=False)
+        finally:
+            AT_END.close()
+
+
+def _within(spark: SparkSession | None) -> AbstractContextManager[None]:
+    if spark is None and "pyspark.sql" not in sys.modules:
+        return nullcontext()
+    from lakeward.adapters.spark.session import within  # noqa: PLC0415  # Spark takes a second to import
+
+    return within(spark)
+
+
+def _open(settings: Given, *, asks: bool = False) -> Configured:
+    if isinstance(settings, Mapping):
+        return complete(validate(settings, Path("settings")), asks=asks)
+    return open_settings(Path(settings), asks=asks)

@@ -1,0 +1,138 @@
+"""lakeward within a program: what `plan`, `run` and `status` return, and a Spark that somebody else has started."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from project import Project
+from pyspark.sql import SparkSession
+from repository import ROOT
+
+import lakeward
+from lakeward.adapters.spark import session as sessions
+from lakeward.adapters.spark.jars import CLASSES, fetch, locked
+from lakeward.adapters.spark.session import Sessions
+from lakeward.core.errors import ConfigError, SetupError
+
+pytestmark = [pytest.mark.spark, pytest.mark.lines]
+
+LOAD, CDC = "LOAD00000001.csv", "20261121-100000000.csv"
+SETTINGS: dict[str, Any] = {
+    "pipeline": {"name": "shop"},
+    "source": {"kind": "dms", "path": "landing"},
+    "target": {"kind": "iceberg", "warehouse": "lake"},
+    "tables": {"shop.item": {"key": ["id"], "columns": {"id": "int", "name": "string", "price": "decimal(8,2)"}}},
+}
+
+
+def test_a_program_gets_what_commands_print(project: Project, spark: SparkSession, active: SparkSession) -> None:
+    """Of settings as values and of a file, in any thread; the session is as it was."""
+    project.put(LOAD, "1,a,1.00\n")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    assert lakeward.plan(SETTINGS, spark=spark, log="off") == project.call("plan", "--json").document
+    with ThreadPoolExecutor(1) as thread:
+        ran = thread.submit(lakeward.run, SETTINGS, spark=spark, log="off").result()
+    assert (ran["exit_code"], ran["tables"][0]["counts"]["applied"]) == (0, 1)
+    assert json.loads(json.dumps(ran)) == ran
+    assert lakeward.status(SETTINGS) == project.call("status", "--json").document
+    project.put(CDC, "U,1,b,2.00\n")
+    ran = lakeward.run(tables=["shop.item"], spark=spark, log="off")
+    assert active._jvm is not None
+    assert active._jvm.SparkSession.getActiveSession().get().equals(active._jsparkSession)
+    printed = project.call("run", "--json").document
+    assert ran.keys() == printed.keys()
+    assert ran["tables"][0].keys() == printed["tables"][0].keys()
+    assert project.rows(columns=("id", "name")) == [(1, "b")]
+    assert (spark.conf.get("spark.sql.session.timeZone"), spark.range(3).count()) == (zone, 3)
+
+
+def test_what_a_person_must_mend_is_raised(project: Project, spark: SparkSession) -> None:
+    """And what stops a table alone is said of that table."""
+    with pytest.raises(ConfigError, match=r"shop\.items"):
+        lakeward.run(SETTINGS, ["shop.items"], spark=spark)
+    with pytest.raises(ConfigError, match=r"other\.toml does not exist"):
+        lakeward.status("other.toml")
+    with pytest.raises(SetupError, match="Spark Connect"):
+        lakeward.plan(SETTINGS, spark=cast("SparkSession", SimpleNamespace()))
+    with pytest.raises(AttributeError, match="'follow'"):
+        lakeward.follow  # type: ignore[attr-defined]  # noqa: B018
+    project.put(LOAD, "1,a\n")
+    failed = lakeward.run(SETTINGS, spark=spark, log="off")
+    assert (failed["exit_code"], failed["tables"][0]["error"]["kind"]) == (4, "SchemaConflict")
+
+
+def test_a_spark_that_lacks_what_is_needed_is_refused_by_name(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Sessions({"iceberg", "sqlite", "group:artifact:1@0"}, {}, tmp_path / "log")().range(1).count() == 1
+    monkeypatch.setitem(cast("dict[str, str]", CLASSES), "sqlite", "org.nobody.Driver")
+    with pytest.raises(SetupError, match="Spark was started without sqlite") as lacking:
+        Sessions({"iceberg", "sqlite"}, {}, tmp_path / "log")()
+    assert lacking.value.found == "its class path lacks org.nobody.Driver"
+    monkeypatch.setattr(sessions, "SETTINGS", {"spark.sql.warehouse.dir": "/elsewhere"})
+    with pytest.raises(SetupError, match=r"without spark.sql.warehouse.dir = /elsewhere, which cannot be changed"):
+        Sessions({"iceberg"}, {}, tmp_path / "log")()
+
+
+def test_the_notebook_runs_in_a_session_that_is_there(project: Project, spark: SparkSession) -> None:
+    namespace: dict[str, Any] = {"spark": spark}
+    run_cells(namespace)
+    assert namespace["planned"]["tables"][0]["written"] == 1
+    assert namespace["rows"] == [{"id": 2, "name": "Bob", "city": "Oslo"}]
+    assert spark.range(1).count() == 1
+
+
+def run_cells(namespace: dict[str, Any]) -> None:
+    """Run the cells of the notebook, as its kernel does: one after the other, in one namespace."""
+    notebook = json.loads((ROOT / "docs/notebook.ipynb").read_text("utf-8"))
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), namespace)  # noqa: S102  # our own example
+
+
+_OF_SOMEBODY_ELSE = """
+import json, sys
+from pyspark.sql import SparkSession
+import lakeward
+
+settings, jars = json.loads(sys.argv[1]), sys.argv[2]
+builder = SparkSession.builder.master("local[2]").config("spark.jars", jars).config("spark.ui.enabled", "false")
+for name, value in {
+    "spark.sql.session.timeZone": "Asia/Kathmandu",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+}.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+ran = lakeward.run(settings, spark=spark, log="off")
+spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
+print(json.dumps([ran["exit_code"], ran["tables"][0]["error"], spark.range(3).count()]))
+"""
+
+
+def test_a_session_with_other_defaults_gives_the_same_rows(project: Project) -> None:
+    """It takes a process of its own: what Spark is started with cannot be changed in the one of the tests."""
+    columns = {"id": "int", "name": "string", "at": "timestamp", "price": "decimal(8,2)"}
+    settings = {
+        **SETTINGS,
+        "spark": {"small_batch": 0},
+        "tables": {"shop.item": {"key": ["id"], "columns": columns}},
+    }
+    project.put(LOAD, "1,a,2026-11-01 10:00:00,1.00\n2,b,2026-11-01 10:00:00,0.10\n3,c,2026-11-01 10:00:00,x\n")
+    project.put(CDC, "U,1,b,2026-11-02 10:00:00,2.50\n")
+    found = ",".join(str(fetch(jar)) for jar in locked({"iceberg", "sqlite"}))
+    command = [sys.executable, "-c", _OF_SOMEBODY_ELSE, json.dumps(settings), found]
+    ended = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, check=False)
+    assert json.loads(ended.stdout.splitlines()[-1]) == [3, None, 3], ended.stderr
+    rows = [(i, n, at.isoformat(), str(p)) for i, n, at, p in project.rows(columns=("id", "name", "at", "price"))]
+    assert rows == [(1, "b", "2026-11-02T10:00:00+00:00", "2.50"), (2, "b", "2026-11-01T10:00:00+00:00", "0.10")]
