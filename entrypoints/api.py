@@ -5,7 +5,6 @@ Each returns what its command prints with `--json` (docs/python.md), as values o
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -44,7 +43,7 @@ def run(
     with _prepared(spark, log) as run_id:
         configured = _open(settings, asks=True)
         ran = running.carry_out_once(configured, chosen(configured, tables))
-        return _values("run", {"run": run_id, **running.document(ran)})
+        return documents.values("run", {"run": run_id, **running.document(ran)})
 
 
 def plan(
@@ -55,18 +54,12 @@ def plan(
     The arguments, and what it raises, are those of `run`.
     """
     with _prepared(spark, log):
-        return _values("plan", planning.work_out(_open(settings, asks=True), tables).document)
+        return documents.values("plan", planning.work_out(_open(settings, asks=True), tables).document)
 
 
 def status(settings: Given = FILE, tables: Sequence[str] = ()) -> dict[str, Any]:
     """Return how far each table is, as `lakeward status`. It needs no Spark."""
-    return _values("status", reading.read(_open(settings), tables).document)
-
-
-def _values(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a command's document as a reader of its JSON has it."""
-    found: dict[str, Any] = json.loads(json.dumps(documents.whole(command, content)))
-    return found
+    return documents.values("status", reading.read(_open(settings), tables).document)
 
 
 @contextmanager

@@ -36,6 +36,12 @@ def whole(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, "command": command, **content}
 
 
+def values(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same as a reader of its JSON has it."""
+    found: dict[str, Any] = json.loads(json.dumps(whole(command, content)))
+    return found
+
+
 def emit(command: str, content: Mapping[str, Any]) -> None:
     """Write a command's document to standard output."""
     sys.stdout.write(json.dumps(whole(command, content), indent=2, ensure_ascii=False) + "\n")

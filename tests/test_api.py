@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +15,7 @@ from repository import ROOT
 
 import lakeward
 from lakeward.adapters.spark import session as sessions
-from lakeward.adapters.spark.jars import CLASSES, fetch, locked
+from lakeward.adapters.spark.jars import CLASSES
 from lakeward.adapters.spark.session import Sessions
 from lakeward.core.errors import ConfigError, SetupError
 
@@ -95,44 +93,3 @@ def run_cells(namespace: dict[str, Any]) -> None:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), namespace)  # noqa: S102  # our own example
-
-
-_OF_SOMEBODY_ELSE = """
-import json, sys
-from pyspark.sql import SparkSession
-import lakeward
-
-settings, jars = json.loads(sys.argv[1]), sys.argv[2]
-builder = SparkSession.builder.master("local[2]").config("spark.jars", jars).config("spark.ui.enabled", "false")
-for name, value in {
-    "spark.sql.session.timeZone": "Asia/Kathmandu",
-    "spark.sql.ansi.enabled": "false",
-    "spark.sql.caseSensitive": "false",
-    "spark.sql.timestampType": "TIMESTAMP_NTZ",
-    "spark.sql.legacy.timeParserPolicy": "LEGACY",
-    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-}.items():
-    builder = builder.config(name, value)
-spark = builder.getOrCreate()
-ran = lakeward.run(settings, spark=spark, log="off")
-spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
-print(json.dumps([ran["exit_code"], ran["tables"][0]["error"], spark.range(3).count()]))
-"""
-
-
-def test_a_session_with_other_defaults_gives_the_same_rows(project: Project) -> None:
-    """It takes a process of its own: what Spark is started with cannot be changed in the one of the tests."""
-    columns = {"id": "int", "name": "string", "at": "timestamp", "price": "decimal(8,2)"}
-    settings = {
-        **SETTINGS,
-        "spark": {"small_batch": 0},
-        "tables": {"shop.item": {"key": ["id"], "columns": columns}},
-    }
-    project.put(LOAD, "1,a,2026-11-01 10:00:00,1.00\n2,b,2026-11-01 10:00:00,0.10\n3,c,2026-11-01 10:00:00,x\n")
-    project.put(CDC, "U,1,b,2026-11-02 10:00:00,2.50\n")
-    found = ",".join(str(fetch(jar)) for jar in locked({"iceberg", "sqlite"}))
-    command = [sys.executable, "-c", _OF_SOMEBODY_ELSE, json.dumps(settings), found]
-    ended = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, check=False)
-    assert json.loads(ended.stdout.splitlines()[-1]) == [3, None, 3], ended.stderr
-    rows = [(i, n, at.isoformat(), str(p)) for i, n, at, p in project.rows(columns=("id", "name", "at", "price"))]
-    assert rows == [(1, "b", "2026-11-02T10:00:00+00:00", "2.50"), (2, "b", "2026-11-01T10:00:00+00:00", "0.10")]

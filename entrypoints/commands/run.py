@@ -85,8 +85,7 @@ def run(
     run_id = start_logging(log, debug=debug, reports=once and not as_json)
     configured = open_settings(config, asks=True)
     wanted = chosen(configured, tables or ())
-    until = None if max_minutes is None else time.monotonic() + 60 * max_minutes
-    ran = carry_out(configured, wanted, _once if once else _follow, until)
+    ran = carry_out(configured, wanted, _once if once else _follow, _end_of(max_minutes))
     if as_json:
         documents.emit("run", {"run": run_id, **document(ran)})
     else:
@@ -123,9 +122,15 @@ def carry_out(configured: Configured, wanted: Chosen, way: Way, until: float | N
     return Ran(runs, joined, found, code)
 
 
-def carry_out_once(configured: Configured, wanted: Chosen, manager: PluginManager | None = None) -> Ran:
-    """Run tables until nothing waits, with the plugins of a manager or of a new one."""
-    return carry_out(configured, wanted, partial(_once, manager=manager))
+def carry_out_once(
+    configured: Configured, wanted: Chosen, manager: PluginManager | None = None, *, minutes: float | None = None
+) -> Ran:
+    """Run tables until nothing waits, or for so many minutes, with the plugins of a manager or of a new one."""
+    return carry_out(configured, wanted, partial(_once, manager=manager), _end_of(minutes))
+
+
+def _end_of(minutes: float | None) -> float | None:
+    return None if minutes is None else time.monotonic() + 60 * minutes
 
 
 def document(ran: Ran) -> Mapping[str, Any]:

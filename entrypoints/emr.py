@@ -1,0 +1,16 @@
+"""The script of an application of EMR, on machines or serverless (docs/aws/jobs.md): `--settings s3://…`."""
+
+from __future__ import annotations
+
+import sys
+
+from lakeward.entrypoints import job
+
+
+def main() -> None:
+    """Run as the arguments say; the exit status is 0, or 1 behind the exception of a job that failed."""
+    job.run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()

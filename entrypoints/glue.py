@@ -1,0 +1,38 @@
+"""The script of a job of AWS Glue (docs/aws/jobs.md): `--settings s3://bucket/lakeward.toml`, and what Glue adds.
+
+No job bookmark is kept, since tables keep their own progress, and no GlueContext is needed.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from lakeward.entrypoints import job
+
+RESERVED: Final = frozenset(
+    (
+        "additional-python-modules", "auto-scale-within-microbatch", "class", "conf",
+        "continuous-log-conversionPattern", "continuous-log-logGroup", "continuous-log-logStreamPrefix",
+        "customer-driver-env-vars", "customer-executor-env-vars", "debug", "disable-proxy-v2",
+        "enable-auto-scaling", "enable-continuous-cloudwatch-log", "enable-continuous-log-filter",
+        "enable-glue-datacatalog", "enable-job-insights", "enable-lakeformation", "enable-metrics",
+        "enable-observability-metrics", "enable-rename-algorithm-v2", "enable-s3-parquet", "enable-spark-ui",
+        "encryption-type", "encryption_type", "endpoint", "executor-cores", "extra-files", "extra-jars",
+        "extra-py-files", "job-bookmark-from", "job-bookmark-option", "job-bookmark-to", "job-language",
+        "JOB_ID", "JOB_NAME", "JOB_RUN_ID", "mode", "python-modules-installer-option", "redshift_temp_directory",
+        "scriptLocation", "SECURITY_CONFIGURATION", "spark-event-logs-path", "TempDir", "use-postgres-driver",
+        "user-jars-first", "WORKFLOW_NAME", "WORKFLOW_RUN_ID", "write-shuffle-files-to-s3",
+        "write-shuffle-spills-to-s3",
+    )
+)
+"""What Glue hands on beside our own: "Using job parameters in AWS Glue jobs" (docs.aws.amazon.com/glue)."""
+
+
+def main() -> None:
+    """Run as the job's arguments say; an exception is what Glue shows of a job that failed."""
+    job.run(sys.argv[1:], RESERVED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""A run as a job of a platform: its arguments, the session that is there, a report, and how it ends.
+
+`entrypoints.glue` and `entrypoints.emr` are the scripts; docs/aws/jobs.md is their page.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from argparse import ArgumentParser
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import structlog
+
+from lakeward.adapters.s3.access import find_access, is_url, normal, split
+from lakeward.core.errors import ConfigError, LakewardError
+from lakeward.entrypoints import documents
+from lakeward.entrypoints.cli import exit_code_of
+from lakeward.entrypoints.commands import run as running
+from lakeward.entrypoints.context import AT_END, complete, container_of, start_logging
+from lakeward.entrypoints.joining import chosen
+from lakeward.entrypoints.settings import Configured, load, validate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = structlog.get_logger()
+
+_CONTEXT: Final = ("correlation_id", "dag_name", "task_id")
+"""What an orchestrator calls the run; each log line has them."""
+
+
+class JobFailed(Exception):
+    """A table failed, or nothing could be run: the text says what, what was found, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a job is asked for. `formats` are those that the platform brings (None: it does not say)."""
+
+    settings: str
+    tables: Sequence[str] = ()
+    report: str | None = None
+    max_minutes: float | None = None
+    formats: Collection[str] | None = None
+    context: Mapping[str, str]
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"the arguments of the job are wrong: {message}", todo=_TODO)
+
+
+_TODO: Final = "docs/aws/jobs.md lists what a job takes. Nothing was run."
+
+
+def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> Request:
+    """Read `--key value` and `--key=value`; raises ConfigError for keys that are neither ours nor `reserved`."""
+    parser = _Parser(allow_abbrev=False, add_help=False, usage="")
+    parser.add_argument("--settings", required=True)
+    parser.add_argument("--tables", default="")
+    parser.add_argument("--report")
+    parser.add_argument("--max-minutes", type=float)
+    parser.add_argument("--datalake-formats")
+    for name in _CONTEXT:
+        parser.add_argument(f"--{name}")
+    found, others = parser.parse_known_args(list(arguments))
+    keys = [word.partition("=")[0].removeprefix("--") for word in others if word.startswith("--")]
+    for key in keys:
+        if key not in reserved:
+            raise ConfigError(f"the job has an argument that nobody knows: --{key}", todo=_TODO)
+    said = found.datalake_formats
+    return Request(
+        settings=found.settings,
+        tables=[name.strip() for name in found.tables.split(",") if name.strip()],
+        report=found.report,
+        max_minutes=found.max_minutes,
+        formats=None if said is None else {name.strip().lower() for name in said.split(",")},
+        context={name: value for name in _CONTEXT if (value := getattr(found, name)) is not None},
+    )
+
+
+def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, Any]:
+    """Run tables once as the arguments of a job say, and return the document of `lakeward run --json`.
+
+    It is written to `--report`, and the last log line has the sum of it. Raises JobFailed where a table failed, or
+    where nothing could be run at all; what is held or inexact (exit code 3) does not fail a job, and neither does
+    the end of `--max-minutes` (75, without an error).
+    """
+    run_id = start_logging("json", debug=False)
+    try:
+        request = read_arguments(arguments, reserved)
+        structlog.contextvars.bind_contextvars(**request.context)
+        try:
+            content: Mapping[str, Any] = _carry_out(request)
+        except LakewardError as error:
+            content = {"error": documents.error(error), "exit_code": exit_code_of(error)}
+        document = documents.values("run", {"run": run_id, **request.context, **content})
+        if request.report is not None:
+            _write(request.report, json.dumps(document, indent=2, ensure_ascii=False))
+        log.info("ended", exit_code=document["exit_code"], tables=_sum(document), errors=_errors(document))
+    except LakewardError as error:
+        raise JobFailed(str(error)) from error
+    finally:
+        AT_END.close()
+    if errors := _errors(document):
+        raise JobFailed("\n".join(errors))
+    return document
+
+
+def _carry_out(request: Request) -> Mapping[str, Any]:
+    from lakeward.adapters.spark.session import within  # noqa: PLC0415  # a wrong argument needs no Spark
+
+    configured = _open(request)
+    with within(_session(configured)):
+        wanted = chosen(configured, request.tables)
+        return running.document(running.carry_out_once(configured, wanted, minutes=request.max_minutes))
+
+
+def _open(request: Request) -> Configured:
+    """Return the settings of a file or an object; what is relative in an object begins in the current folder."""
+    if is_url(request.settings):
+        name = request.settings.rpartition("/")[2]
+        configured = validate(_content(request.settings), Path(name))
+    else:
+        configured = load(Path(request.settings))
+    configured = complete(configured, asks=True)
+    kind = configured.settings.target["kind"]
+    if request.formats is not None and kind not in request.formats:
+        raise ConfigError(
+            f"the tables are of the kind {kind!r}, and the job was not started with it",
+            found=f"--datalake-formats is {', '.join(sorted(request.formats))}",
+            todo=f"Start the job with --datalake-formats {kind}.",
+        )
+    return configured
+
+
+def _session(configured: Configured) -> SparkSession:
+    """Return the session of the platform; the first one is started with what table formats need from the start."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # Spark takes a second to import
+
+    with container_of(configured) as container:
+        container.source(), container.target()
+        asked = container.runtime().settings
+    builder = SparkSession.builder.appName(f"lakeward {configured.settings.pipeline.name}")
+    for name, value in asked.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _content(url: str) -> Mapping[str, Any]:
+    """Return the settings of an object of S3."""
+    place = normal(url)
+    access = find_access()
+    from lakeward.adapters.s3.words import told  # noqa: PLC0415  # it imports boto3
+
+    bucket, key = split(place)
+    try:
+        with told(place):
+            text = access.client.get_object(Bucket=bucket, Key=key)["Body"].read().decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise ConfigError(f"{place} does not exist", todo="Name another one with --settings.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{place} cannot be read", found=str(error)) from error
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{place} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
+
+
+def _write(place: str, text: str) -> None:
+    """Write a report into a file, or an object of S3."""
+    if not is_url(place):
+        file = Path(place)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+        return
+    access = find_access()
+    from lakeward.adapters.s3.words import told  # noqa: PLC0415  # it imports boto3
+
+    bucket, key = split(normal(place))
+    with told(place):
+        access.client.put_object(Bucket=bucket, Key=key, Body=text.encode(), ContentType="application/json")
+
+
+def _sum(document: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return how many events of each table were applied."""
+    return {one["table"]: one["counts"]["applied"] for one in document.get("tables", ())}
+
+
+def _errors(document: Mapping[str, Any]) -> Sequence[str]:
+    """Return what failed, in words: the whole, or tables."""
+    found = [document.get("error"), *(one["error"] for one in document.get("tables", ()))]
+    found += [one["error"] for one in document.get("joined", ())]
+    return [". ".join(str(part) for part in (e["what"], e["found"], e["todo"]) if part) for e in found if e]

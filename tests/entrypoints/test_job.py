@@ -1,0 +1,75 @@
+"""What a job of a platform is asked for: its arguments, in the forms in which platforms hand them on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakeward.core.errors import ConfigError
+from lakeward.entrypoints import emr, glue, job
+from lakeward.entrypoints.job import JobFailed, read_arguments
+
+OF_GLUE = [
+    *("--job-bookmark-option", "job-bookmark-disable", "--TempDir", "s3://tmp/", "--enable-metrics"),
+    *("--datalake-formats", "delta,iceberg", "--JOB_ID", "j_1", "--JOB_RUN_ID", "jr_1", "--JOB_NAME", "shop"),
+    *("--enable-continuous-cloudwatch-log=true", "--settings", "s3://shop/lakeward.toml"),
+    *("--tables", "shop.item,shop.order", "--correlation_id=7f", "--max-minutes", "9.5"),
+]
+
+
+def test_arguments_are_read_as_platforms_write_them() -> None:
+    conf = ["--conf", "spark.a=1 --conf spark.b=2"]
+    request = read_arguments([*OF_GLUE, *conf], glue.RESERVED)
+    assert (request.settings, request.tables, request.max_minutes) == (
+        "s3://shop/lakeward.toml",
+        ["shop.item", "shop.order"],
+        9.5,
+    )
+    assert (request.formats, request.context) == ({"delta", "iceberg"}, {"correlation_id": "7f"})
+    named = read_arguments(["--settings=a.toml", "--dag_name", "d", "--task_id", "t", "--report", "r.json"])
+    assert (named.settings, named.report, named.formats) == ("a.toml", "r.json", None)
+    assert named.context == {"dag_name": "d", "task_id": "t"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--setting", "a.toml"], "required: --settings"),
+        (["--settings", "a.toml", "--table", "shop.item"], "nobody knows: --table"),
+        (["--settings", "a.toml", "--max-minutes", "soon"], "invalid float value: 'soon'"),
+        (["--settings", "a.toml", "--JOB_NAME", "shop"], "nobody knows: --JOB_NAME"),
+        (["--settings"], "expected one argument"),
+    ],
+)
+def test_an_argument_that_is_not_known_is_refused_by_name(arguments: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        read_arguments(arguments)
+
+
+@pytest.mark.parametrize("script", [glue, emr])
+def test_a_job_that_cannot_begin_fails_with_what_to_do_and_writes_its_report(
+    script: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report, settings = tmp_path / "reports/run.json", tmp_path / "none.toml"
+    arguments = ["--settings", str(settings), "--report", str(report), "--task_id", "t"]
+    monkeypatch.setattr("sys.argv", ["main.py", *arguments])
+    with pytest.raises(JobFailed, match=r"none\.toml does not exist\. Write one"):
+        script.main()  # type: ignore[attr-defined]
+    document = json.loads(report.read_text("utf-8"))
+    assert (document["command"], document["exit_code"], document["error"]["kind"]) == ("run", 1, "ConfigError")
+    last = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert (last["event"], last["task_id"], last["exit_code"], last["tables"]) == ("ended", "t", 1, {})
+    assert last["errors"][0].startswith(document["error"]["what"])
+
+
+def test_a_platform_that_was_started_with_another_format_is_told(tmp_path: Path) -> None:
+    settings = tmp_path / "lakeward.toml"
+    settings.write_text(
+        '[pipeline]\nname = "shop"\n[source]\nkind = "dms"\npath = "landing"\n[target]\nkind = "hudi"\n'
+        'warehouse = "lake"\n[tables."shop.item"]\nkey = ["id"]\ncolumns = { id = "int" }\n',
+        "utf-8",
+    )
+    with pytest.raises(JobFailed, match=r"--datalake-formats is delta, iceberg\. Start the job with .* hudi"):
+        job.run(["--settings", str(settings), "--datalake-formats", "iceberg,delta"])

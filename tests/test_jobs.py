@@ -1,0 +1,87 @@
+"""Runs as jobs of AWS Glue and EMR: their arguments, settings and reports in S3, and how they end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from buckets import Buckets
+from project import ITEM, Project
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.spark.jars import fetch, locked
+from lakeward.entrypoints import glue, job
+from lakeward.entrypoints.job import JobFailed
+
+pytestmark = [pytest.mark.spark, pytest.mark.lines]
+
+LOAD, CDC = "LOAD00000001.csv", "20261121-100000000.csv"
+OTHER = ITEM.replace("shop.item", "shop.other")
+
+
+@pytest.mark.usefixtures("active")
+def test_a_job_reads_its_settings_from_a_bucket_and_leaves_its_report_there(
+    project: Project, s3: Buckets, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that fails fails the job, by name, when all others are done; state is thrown away between runs."""
+    project.configure(ITEM + OTHER)
+    settings = project.folder / "lakeward.toml"
+    bucket = s3.make()
+    s3.put(f"s3://{bucket}/shop/lakeward.toml", settings.read_bytes())
+    settings.unlink()
+    project.put(LOAD, "1,a,1.00\n")
+    project.put(LOAD, "1,a\n", "shop/other")
+    report = f"s3://{bucket}/reports/1.json"
+    argv = ["main.py", "--settings", f"s3://{bucket}/shop/lakeward.toml", "--report", report, "--JOB_NAME", "shop"]
+    monkeypatch.setattr("sys.argv", [*argv, "--datalake-formats", "iceberg"])
+    with pytest.raises(JobFailed, match=r"^shop\.other: .*Nothing of this batch was applied"):
+        glue.main()
+    found = json.loads(s3.client.get_object(Bucket=bucket, Key="reports/1.json")["Body"].read())
+    assert (found["exit_code"], [bool(table["error"]) for table in found["tables"]]) == (4, [False, True])
+    (project.folder / "landing/shop/other" / LOAD).unlink()
+    for number in range(2):
+        for file in (project.folder / "state").glob("ledger*"):
+            file.unlink()
+        project.put(f"2026112{number}-100000000.csv", f"U,1,b{number},2.00\n")
+        ended = job.run(argv[1:-2])
+        assert (ended["exit_code"], ended["tables"][0]["counts"]["applied"]) == (0, 1)
+    assert job.run([*argv[1:-2], "--tables", "shop.item"])["tables"][0]["batch_count"] == 0
+    assert spark.range(1).count() == 1
+
+
+DEFAULTS = {
+    "spark.master": "local[2]",
+    "spark.ui.enabled": "false",
+    "spark.sql.session.timeZone": "Asia/Kathmandu",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+}
+"""What a platform may start Spark with; none of it changes a row."""
+
+
+@pytest.mark.parametrize("project", ["delta"], indirect=True)
+def test_a_job_runs_in_a_spark_of_a_platform(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a process of its own: Delta's extension must be there when Spark starts, as defaults are."""
+    columns = '{ id = "int", name = "string", at = "timestamp", price = "decimal(8,2)" }'
+    table = f'[spark]\nsmall_batch = 0\n[tables."shop.item"]\nkey = ["id"]\ncolumns = {columns}\n'
+    project.configure(table)
+    project.put(LOAD, "1,a,2026-11-01 10:00:00,1.00\n2,b,2026-11-01 10:00:00,0.10\n3,c,2026-11-01 10:00:00,x\n")
+    project.put(CDC, "U,1,b,2026-11-02 10:00:00,2.50\n")
+    jars = ",".join(str(fetch(jar)) for jar in locked({"delta"}))
+    defaults = "".join(f"{name} {value}\n" for name, value in {**DEFAULTS, "spark.jars": jars}.items())
+    (project.folder / "conf").mkdir()
+    (project.folder / "conf/spark-defaults.conf").write_text(defaults, "utf-8")
+    arguments = ["--settings", "lakeward.toml", "--report", "report.json", "--datalake-formats", "delta"]
+    command = [sys.executable, "-m", "lakeward.entrypoints.glue", *arguments, "--JOB_NAME", "shop"]
+    monkeypatch.setenv("SPARK_CONF_DIR", str(project.folder / "conf"))
+    ended = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads((project.folder / "report.json").read_text("utf-8"))
+    assert (report["exit_code"], report["tables"][0]["counts"]["quarantined"]) == (3, 1)
+    rows = [(i, n, at.isoformat(), str(p)) for i, n, at, p in project.rows(columns=("id", "name", "at", "price"))]
+    assert rows == [(1, "b", "2026-11-02T10:00:00+00:00", "2.50"), (2, "b", "2026-11-01T10:00:00+00:00", "0.10")]
