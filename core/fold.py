@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, same
+from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, has_fields, same
 from lakeward.core.history.options import Kind
 from lakeward.core.history.versions import Columns, Step, Versions, closed, opened, tail
 
@@ -303,7 +303,7 @@ def completed(value: Cell, stored: Cell) -> Cell:
     """Return a value whose fields that were not sent, at any depth, are those of the stored one, else NULL."""
     if value is UNSET:
         return stored
-    if not isinstance(value, Mapping):
+    if not has_fields(value):
         return value
-    known = stored if isinstance(stored, Mapping) else {}
+    known = stored if has_fields(stored) else {}
     return {name: completed(part, known.get(name)) for name, part in value.items()}

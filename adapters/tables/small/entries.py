@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -32,12 +33,17 @@ from lakeward.core.plan import MergePlan
 _RELEASED: Final = (KIND, *names.POSITION, names.OPERATION, names.TIME, names.BATCH, RECORD)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entries:
     """Collects entries of a batch, each with the columns that its kind has."""
 
     plan: MergePlan
     found: list[dict[str, Any]]
+
+    @cached_property
+    def columns(self) -> Sequence[str]:
+        """The names of the columns that are folded."""
+        return self.plan.folded.names
 
     def add_changes(self, events: Iterable[ChangeEvent]) -> None:
         """Add events that were applied, or overtaken."""
@@ -79,12 +85,12 @@ class Entries:
         }
 
     def _event(self, kind: str, event: ChangeEvent) -> dict[str, Any]:
-        dimension, columns = self.plan.dimension, self.plan.folded.names
+        dimension, columns = self.plan.dimension, self.columns
         entry = self._entry(kind, event.position, event.key) | self._cells(event.cells)
         entry |= {names.OPERATION: event.operation.value, names.TIME: event.time, names.INSTANT: event.instant}
-        not_sent = [path for name in columns for path in _not_sent(name, event.cells.get(name, UNSET))]
-        if event.operation in (Operation.DELETE, Operation.TRUNCATE):
-            not_sent = []
+        not_sent = []
+        if event.operation not in (Operation.DELETE, Operation.TRUNCATE) and event.lacks(columns):
+            not_sent = [path for name in columns for path in _not_sent(name, event.cells.get(name, UNSET))]
         if event.old_key is not None:
             entry[names.OLD] = key_values(event.old_key, dimension)
             entry[OLD_RECORD] = key_text(dimension, event.old_key)

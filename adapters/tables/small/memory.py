@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -64,7 +65,7 @@ def _holds(plan: MergePlan, keys: Collection[Key]) -> Iterator[Hold]:
             yield Hold(hold.position, own, hold.reason, hold.batch, hold.transaction)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Entries:
     """The entries of the companion that are of the table's epoch, and of no batch above its own.
 
@@ -122,6 +123,19 @@ class _Entries:
             is_near = pc.or_(is_near, links)
         firsts = {key[0] for key in joined}
         return rows.filter(pc.or_(is_near, _is_one_of(rows.column(name[0]), firsts)))
+
+    @cached_property
+    def every(self) -> Sequence[str]:
+        """The names of the columns that are folded."""
+        return self.plan.folded.names
+
+    @cached_property
+    def steps(self) -> Sequence[tuple[int, Mapping[str, str], Sequence[SchemaChange]]]:
+        """The changes of columns since the table began, batch by batch, the one in hand included."""
+        records = sorted(self.kept.companion.batches.records.items())
+        found = [(b, record.renames, record.added) for b, record in records if b < self.plan.batch]
+        found.append((self.plan.batch, self.plan.dimension.policies.renames, self.plan.evolution.added))
+        return [(batch, renames, added) for batch, renames, added in found if renames or added]
 
     def keys(self) -> Iterator[Key]:
         """Return all keys of the entries."""
@@ -224,8 +238,7 @@ class _Entries:
         )
 
     def _cells(self, index: int, not_sent: Collection[str]) -> Mapping[str, Cell]:
-        every = self.plan.folded.names
-        cells = {name: self.columns[name][index] if name in self.columns else None for name in every}
+        cells = {name: self.columns[name][index] if name in self.columns else None for name in self.every}
         return {name: sent(value, quoted(name), not_sent) for name, value in cells.items()} if not_sent else cells
 
     def _not_sent(self, index: int, operation: Operation, listed: Iterable[str] | None) -> Collection[str]:
@@ -233,12 +246,10 @@ class _Entries:
         found, batch = paths_of(listed), self.columns[names.BATCH][index]
         if self.columns[KIND][index] == WAITING and names.UNSET not in self.columns:
             return found  # it was whole, and kept without a word of what it lacks
-        for later, record in sorted(self.kept.companion.batches.records.items()):
-            if batch < later < self.plan.batch:
-                found = {_called_now(path, record.renames) for path in found}
-                found |= _added(record.added, operation)
-        found = {_called_now(path, self.plan.dimension.policies.renames) for path in found}
-        return found | _added(self.plan.evolution.added, operation)
+        for later, renames, added in self.steps:
+            if batch < later:
+                found = {_called_now(path, renames) for path in found} | _added(added, operation)
+        return found
 
 
 def _is_one_of(values: pa.ChunkedArray, wanted: Collection[Cell]) -> pa.ChunkedArray:
