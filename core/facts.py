@@ -101,7 +101,9 @@ class BatchFacts:
     how many of its rows a person should know something of, by what that is in words.
     `remaking` says how rules make columns of the row that stands. `others` are the messages among the
     `skipped` rows that name other tables, `databases` how many rows of the table name each database. `key_halves`
-    are the deletes and inserts that are halves of key changes, by what the source says of them.
+    are the deletes and inserts that are halves of key changes, by what the source says of them. `header` has the
+    columns as the headers of its files have them, where that is another order than is declared: it is empty where
+    they have that one, and None where no file has a header.
     """
 
     schema: Schema
@@ -125,6 +127,7 @@ class BatchFacts:
     others: OtherTables | None = None
     databases: Mapping[str, int] = field(default_factory=dict)
     key_halves: int = 0
+    header: tuple[str, ...] | None = None
 
     @property
     def ahead(self) -> Ahead | None:

@@ -66,6 +66,7 @@ def prepare_seen(
     reached = _reached(seen, taken, epoch)
     writer = load_writer(job, seen, epoch) if may_write else None
     taken = replace(taken, columns=columns, restarts=restarts, reached=reached, load_writer=writer)
+    taken = replace(taken, header=standing.progress.header)
     with watch("read"):
         batch = job.source.read(job.dimension, taken, epoch)
     try:
@@ -355,6 +356,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         databases=add_databases(None if planned.replaces else before.databases, facts.databases),
         order_by=_setting_after(planned, found.taken.order_by, found.standing.progress.order_by),
         key_form=_setting_after(planned, found.taken.key_form, found.standing.progress.key_form),
+        header=before.header if facts.header is None else facts.header or None,
     )
 
 

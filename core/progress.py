@@ -17,7 +17,7 @@ from lakeward.core.twins import Twin
 
 _OF_FEW: Final = frozenset(
     {"match", "current", "history", "numbered", "joined", "logs", "partitions", "snapshot", "others", "databases"}
-    | {"order_by", "key_form"}
+    | {"order_by", "key_form", "header"}
 )
 
 _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
@@ -34,6 +34,7 @@ _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "snapshot": lambda parts: SnapshotPlace(*parts),
     "others": OtherTables.of,
     "databases": tuple,
+    "header": tuple,
 }
 """How a field is read from JSON, where it is not as JSON has it."""
 
@@ -61,6 +62,8 @@ class Progress:
     batches of the epoch (None: there are none). `databases` are those that the rows of these batches name (None:
     they name none). `order_by` is the column whose values put its events in order, as `Source.order_by` returns it,
     and `key_form` what changes the values of its key, as `Source.key_form` does (None: nobody wrote it down).
+    `header` has the columns as the newest header of a file had them, where that is another order than was declared
+    (None: it is not, or no file has a header).
     """
 
     batch: int = 0
@@ -90,6 +93,7 @@ class Progress:
     databases: tuple[str, ...] | None = None
     order_by: str | None = None
     key_form: str | None = None
+    header: tuple[str, ...] | None = None
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
 

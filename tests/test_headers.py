@@ -51,6 +51,26 @@ def test_a_header_is_read_or_stops_its_table_and_no_value_goes_under_a_wrong_nam
     assert rows(project, "renamed") == [("A1", "Ada"), ("B2", None)]
 
 
+@pytest.mark.parametrize("source", ["files", "dms"])
+def test_a_file_without_a_header_stops_where_headers_have_another_order(project: Project, source: str) -> None:
+    """Also in a later run: the order is remembered with the table. Other declarations end it."""
+    configure(project, source, "item")
+    project.put("LOAD00000001.csv", "name,code\nAda,1001\n")
+    change = "I," if source == "dms" else ""
+    project.run()
+    project.put("20261121-100000000.csv", f"{change}Cyd,1003\n")
+    found = project.run(code=4)
+    error = found["shop.item"]["error"]
+    assert "nothing tells the order of the columns in 20261121-100000000.csv" in error["what"]
+    assert "has name, code; declared are code, name" in error["found"]
+    assert rows(project, "item") == [("1001", "Ada")]
+    columns = ('code = "string"', 'name = "string"')
+    turned = TABLE.format(name="item").replace(", ".join(columns), ", ".join(reversed(columns)))
+    project.configure(turned, source_kind=source)
+    project.run()
+    assert rows(project, "item") == [("1001", "Ada"), ("1003", "Cyd")]
+
+
 @pytest.mark.parametrize("project", ["iceberg"], indirect=True)
 def test_files_of_dms_follow_the_same_rules(project: Project) -> None:
     configure(project, "dms", "item", "other", "again", header='timestamp_column = "ts"')

@@ -39,7 +39,7 @@ from lakeward.adapters.files.written import cells_of_line, grouped
 from lakeward.adapters.landed.earlier import names_in_headers
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.kept import KeptFrames
-from lakeward.adapters.landed.layout import find_layout
+from lakeward.adapters.landed.layout import find_layout, header_order
 from lakeward.adapters.landed.local_files import read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
@@ -183,6 +183,7 @@ class FilesSource:
         table = self._table(dimension)
         lines = SmallLines(self.small_batch)
         taken, every = self._looked_at(table, taken, lines)
+        header = header_order([(file.item.name, file.layout) for file in every], table.expected, taken.header)
         files = alike(every)
         if taken.load is not None and len(files) < len(every):
             raise _not_alike(dimension, files[-1], every[len(files)])
@@ -211,7 +212,7 @@ class FilesSource:
             close()
             raise
         halves = sum(group.rows for group in found if KEY_HALF in group.flags)
-        facts = replace(batch.facts, believed=limit, others=others, key_halves=halves)
+        facts = replace(batch.facts, believed=limit, others=others, key_halves=halves, header=header)
         return replace(batch, facts=replace(facts, cautions=_cautions(table, dimension, facts, found)))
 
     def _frame(self, table: TableFiles, files: Sequence[File], lines: SmallLines) -> Frame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -165,6 +165,40 @@ def _names_of(columns: Sequence[str], expected: Expected) -> tuple[str, ...]:
     called = {column: name for name, column in expected.added.items()}
     prefix = expected.before_prefix or ""
     return tuple(called.get(name, name.replace(BEFORE, prefix).lower()) for name in columns)
+
+
+def header_order(
+    files: Iterable[tuple[str, Layout | None]], expected: Expected, known: Sequence[str] | None
+) -> tuple[str, ...] | None:
+    """Return the table's columns as headers of files have them, where that is another order than is declared.
+
+    It is empty where they have the declared one, and None where no file has a header. `known` is what this returned
+    of earlier files. Raises SchemaConflict for a file without a header where another file's header shows that the
+    columns of the source come in another order than is declared: nothing tells the order of that file.
+    """
+    declared = expected.dimension.schema
+    layouts = {name: layout for name, layout in files if layout is not None}
+    own = {name: tuple(c for c in layout.columns if declared.find(c)) for name, layout in layouts.items()}
+    headed = [own[name] for name, layout in layouts.items() if layout.has_header]
+    found = None if not headed else next((order for order in headed if not _agree(order, declared.names)), ())
+    other = known if found is None else found
+    if not other or expected.header != "auto" or expected.dimension.orders:
+        return found
+    for name, layout in layouts.items():
+        if not layout.has_header and not _agree(own[name], other):
+            raise SchemaConflict(
+                f"{expected.dimension.name}: nothing tells the order of the columns in {name}",
+                found=f"it has no header, and that of another file has {', '.join(other)}; declared are "
+                f"{', '.join(own[name])}",
+                todo="Nothing of this batch was applied; other tables go on. Where this file has the order of that "
+                "header, declare the columns so; else let it have a header of its own.",
+            )
+    return found
+
+
+def _agree(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether the columns that two orders have in common come in the same order in both."""
+    return [name for name in one if name in other] == [name for name in other if name in one]
 
 
 def header_names(head: str, expected: Expected) -> Collection[str]:

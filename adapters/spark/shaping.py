@@ -303,6 +303,7 @@ def _facts(
         needs=known.needs | batch.facts.needs,
         others=batch.facts.others,
         databases=batch.facts.databases,
+        header=batch.facts.header,
         warnings={name: rows for name, rows in warned.items() if rows},
         cautions=batch.facts.cautions,
     )

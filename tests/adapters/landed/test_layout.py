@@ -18,6 +18,7 @@ from lakeward.adapters.landed.layout import (
     Layout,
     find_layout,
     has_crlf,
+    header_order,
 )
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
@@ -51,6 +52,46 @@ def refusal(head: str, *, is_load: bool = False, time: str | None = None, polici
     assert str(DIMENSION.name) in refused.value.what
     assert "Nothing of this batch was applied; other tables go on." in str(refused.value.todo)
     return str(refused.value.found)
+
+
+# The order of columns, where some files have a header and some have none.
+
+DECLARED, OTHER, BARE = "id,name,city\n1,Ada,Bonn\n", "id,city,name\n1,Bonn,Ada\n", "2,Bob,Ulm\n"
+
+
+Order = tuple[str, ...] | None
+
+
+def order(*heads: str, known: Order = None, expected: Expected | None = None) -> Order:
+    """Return the order that files show which begin so."""
+    expected = expected or Expected(DIMENSION, Dialect(), "Op", None)
+    found = [find_layout(f"{n}.csv", head, expected, is_load=True) for n, head in enumerate(heads)]
+    return header_order([(f"{n}.csv", layout) for n, layout in enumerate(found)], expected, known)
+
+
+def test_headers_may_have_any_order_and_files_without_one_the_declared_one() -> None:
+    assert order(OTHER, DECLARED) == ("id", "city", "name")
+    keyless = Expected(replace(DIMENSION, key=()), Dialect(), None, None)
+    assert order("city,id\nBonn,1\n", expected=keyless) == ("city", "id")
+    assert (order(DECLARED, BARE), order(BARE), order("", BARE)) == ((), None, None)
+    assert order(DECLARED, BARE, known=("id", "city", "name")) == ()
+    assert order("I,2,Bob,Ulm\n", known=("id", "name", "other")) is None
+
+
+@pytest.mark.parametrize("heads", [(OTHER, BARE), (BARE, OTHER), (DECLARED, BARE, OTHER), (BARE, "city,id,name\n")])
+def test_a_file_without_a_header_beside_headers_of_another_order_is_refused(heads: tuple[str, ...]) -> None:
+    with pytest.raises(SchemaConflict, match="nothing tells the order of the columns in") as refused:
+        order(*heads)
+    assert "declared are id, name, city" in str(refused.value.found)
+    with pytest.raises(SchemaConflict, match="nothing tells the order"):
+        order(BARE, known=("id", "city", "name"))
+
+
+def test_settings_or_a_catalogue_may_tell_the_order_of_files_without_a_header() -> None:
+    catalogued = Expected(replace(DIMENSION, orders=(COLUMNS,)), Dialect(), "Op", None)
+    assert order(OTHER, BARE, expected=catalogued) == ("id", "city", "name")
+    without = Expected(DIMENSION, Dialect(), "Op", None, header=False)
+    assert order(BARE, known=("id", "city", "name"), expected=without) is None
 
 
 # Without a header: by the number of columns.
