@@ -102,8 +102,8 @@ class BatchFacts:
     `remaking` says how rules make columns of the row that stands. `others` are the messages among the
     `skipped` rows that name other tables, `databases` how many rows of the table name each database. `key_halves`
     are the deletes and inserts that are halves of key changes, by what the source says of them. `header` has the
-    columns as the headers of its files have them, where that is another order than is declared: it is empty where
-    they have that one, and None where no file has a header.
+    columns as the last header of a file had them, in this batch or an earlier one: it is empty where that is as
+    they are declared, or no file had a header, and None of a batch that has no such files.
     """
 
     schema: Schema

@@ -191,9 +191,9 @@ class Taken:
     there is none yet, or they are not those of its source: objects that do not tell theirs have these. At the
     `restarts` the log of the source starts over, and places of changes are lifted; `reached` is how far the table
     has come in that log. Of an object of a partition of a topic `partition_end` is the order behind all of that
-    partition, by its name. `order_by` and `key_form` are what the source says, `header` is what the headers of
-    earlier files told of the order of columns. With a `load_writer` the rows of nothing but a full load may be
-    written as they are read, as `core.direct_load` says.
+    partition, by its name. `order_by` and `key_form` are what the source says. `header` has the columns as the last
+    header before the batch had them, where that is another order than was declared. With a `load_writer` the rows
+    of nothing but a full load may be written as they are read, as `core.direct_load` says.
     """
 
     objects: tuple[SourceObject, ...] = ()

@@ -66,7 +66,7 @@ def prepare_seen(
     reached = _reached(seen, taken, epoch)
     writer = load_writer(job, seen, epoch) if may_write else None
     taken = replace(taken, columns=columns, restarts=restarts, reached=reached, load_writer=writer)
-    taken = replace(taken, header=standing.progress.header)
+    taken = replace(taken, header=standing.progress.header if taken.load is None else None)
     with watch("read"):
         batch = job.source.read(job.dimension, taken, epoch)
     try:
@@ -356,13 +356,21 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         databases=add_databases(None if planned.replaces else before.databases, facts.databases),
         order_by=_setting_after(planned, found.taken.order_by, found.standing.progress.order_by),
         key_form=_setting_after(planned, found.taken.key_form, found.standing.progress.key_form),
-        header=before.header if facts.header is None else facts.header or None,
+        header=_header_after(planned, before.header),
     )
 
 
 def _setting_after(planned: MergePlan, told: str | None, before: str | None) -> str | None:
     """Return what a source says of its settings as it is kept once the batch is committed; a load begins anew."""
     return told if told is not None else None if planned.replaces else before
+
+
+def _header_after(planned: MergePlan, before: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return the order of columns in the last header, where it is not the declared one; a load begins anew."""
+    found = planned.facts.header
+    if found is None:
+        return None if planned.replaces else before
+    return found or None
 
 
 def _numbered_after(planned: MergePlan, resolved: Resolved) -> int | None:

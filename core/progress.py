@@ -62,8 +62,8 @@ class Progress:
     batches of the epoch (None: there are none). `databases` are those that the rows of these batches name (None:
     they name none). `order_by` is the column whose values put its events in order, as `Source.order_by` returns it,
     and `key_form` what changes the values of its key, as `Source.key_form` does (None: nobody wrote it down).
-    `header` has the columns as the newest header of a file had them, where that is another order than was declared
-    (None: it is not, or no file has a header).
+    `header` has the columns as the last header of a file had them, where that is another order than was declared
+    (None: it is not, or no file had a header).
     """
 
     batch: int = 0

@@ -25,7 +25,7 @@ TOPIC_ALARM: Final = "SEQUENCE-003"
 
 
 class _Found(NamedTuple):
-    """A file that is newer by its times than what lies behind it by its name, in words."""
+    """A file that is newer by its times than what comes behind it by its name, in words."""
 
     name: str
     behind: str
@@ -37,24 +37,26 @@ def refuse_topic_restart(
     """Raise AlarmRaised where files of a partition come in another order by their offsets than by their times.
 
     `time` is the greatest source time that the table has, in microseconds since 1970, and `acked` are the names of
-    files that an operator let pass. Offsets alone order the changes of these files. One shows a topic that is made
-    anew if all of its changes are newer, by a second or more, than all that the next file has, and it was written
-    after that one; or if it comes late, and its changes are newer than all that the table has. Messages that are
-    delivered again have older times behind newer ones as well, but their files are written later.
+    files that an operator let pass, and with them their partitions. Offsets alone order the changes of these files.
+    One shows a topic that is made anew if all of its changes are newer, by a second or more, than all that the next
+    file has, and it was written after that one; or if it comes late, and its changes are newer than all that the
+    table has. Messages that are delivered again have older times behind newer ones as well, but their files are
+    written later.
     """
-    found = [one for one in _newer_below(objects, taken, time) if one.name not in acked]
+    passed = {taken.partition_end(name) for name in acked}
+    found = [one for one in _newer_below(objects, taken, time) if taken.partition_end(one.name) not in passed]
     if not found:
         return
     first, *others = found
-    more = f"; so are {format_count(len(others), 'other file')}" if others else ""
+    more = f"; so does {format_count(len(others), 'other file')}" if others else ""
     raise AlarmRaised(
         "SEQUENCE-003",
         f"{table}: the offsets of a topic start over",
-        found=f"{first.name} lies before {first.behind} by its name, and is newer by its times{more}",
+        found=f"by its name {first.name} comes before {first.behind}, by its times behind it{more}",
         todo="Nothing of this batch was applied; other tables go on. Was the topic made anew, or moved to another "
         "broker? Give the files of the new one another partition in their names (docs/alarms.md), and they come "
-        f"behind the old ones. `lakeward ack {table} {TOPIC_ALARM}` takes them in the order of their names: what "
-        "these change is then older than what lies behind them.",
+        f"behind the old ones. `lakeward ack {table} {TOPIC_ALARM}` takes those of this partition in the order of "
+        "their names, whatever their times.",
         about=[one.name for one in found],
     )
 
@@ -68,7 +70,7 @@ def _newer_below(objects: Sequence[ObjectFacts], taken: Taken, time: int | None)
     for items in partitions.values():
         for item in items:
             if item.object.name in taken.late and _is_newer(item, time):
-                yield _Found(item.object.name, "a file that is applied already")
+                yield _Found(item.object.name, "a file that was applied")
         for item, behind in pairwise(items):
             if _is_newer(item, behind.latest) and item.object.modified > behind.object.modified:
                 yield _Found(item.object.name, behind.object.name)

@@ -43,7 +43,7 @@ def run(
     with _prepared(spark, log) as run_id:
         configured = _open(settings, asks=True)
         ran = running.carry_out_once(configured, chosen(configured, tables))
-        return documents.values("run", {"run": run_id, **running.document(ran)})
+        return documents.json_values("run", {"run": run_id, **running.document(ran)})
 
 
 def plan(
@@ -54,30 +54,30 @@ def plan(
     The arguments, and what it raises, are those of `run`.
     """
     with _prepared(spark, log):
-        return documents.values("plan", planning.work_out(_open(settings, asks=True), tables).document)
+        return documents.json_values("plan", planning.work_out(_open(settings, asks=True), tables).document)
 
 
 def status(settings: Given = FILE, tables: Sequence[str] = ()) -> dict[str, Any]:
     """Return how far each table is, as `lakeward status`. It needs no Spark."""
-    return documents.values("status", reading.read(_open(settings), tables).document)
+    return documents.json_values("status", reading.read(_open(settings), tables).document)
 
 
 @contextmanager
 def _prepared(spark: SparkSession | None, log: Log) -> Iterator[str]:
     """Log as asked, in the session that is there; yields the id of the run."""
-    with _within(spark):
+    with _using(spark):
         try:
             yield start_logging(log, debug=False)
         finally:
             AT_END.close()
 
 
-def _within(spark: SparkSession | None) -> AbstractContextManager[None]:
+def _using(spark: SparkSession | None) -> AbstractContextManager[None]:
     if spark is None and "pyspark.sql" not in sys.modules:
         return nullcontext()
-    from lakeward.adapters.spark.session import within  # noqa: PLC0415  # Spark takes a second to import
+    from lakeward.adapters.spark.session import using_session  # noqa: PLC0415  # Spark takes a second to import
 
-    return within(spark)
+    return using_session(spark)
 
 
 def _open(settings: Given, *, asks: bool = False) -> Configured:

@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 
 
-def whole(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
+def document(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return a command's document as programs get it."""
     return {"schema_version": SCHEMA_VERSION, "command": command, **content}
 
 
-def values(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same as a reader of its JSON has it."""
-    found: dict[str, Any] = json.loads(json.dumps(whole(command, content)))
+def json_values(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a command's document as plain values of JSON."""
+    found: dict[str, Any] = json.loads(json.dumps(document(command, content)))
     return found
 
 
 def emit(command: str, content: Mapping[str, Any]) -> None:
     """Write a command's document to standard output."""
-    sys.stdout.write(json.dumps(whole(command, content), indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(document(command, content), indent=2, ensure_ascii=False) + "\n")
 
 
 def error(found: BaseException) -> Mapping[str, Any]:

@@ -16,14 +16,14 @@ RESERVED: Final = frozenset(
         "continuous-log-conversionPattern", "continuous-log-logGroup", "continuous-log-logStreamPrefix",
         "customer-driver-env-vars", "customer-executor-env-vars", "debug", "disable-proxy-v2",
         "enable-auto-scaling", "enable-continuous-cloudwatch-log", "enable-continuous-log-filter",
-        "enable-glue-datacatalog", "enable-job-insights", "enable-lakeformation", "enable-metrics",
-        "enable-observability-metrics", "enable-rename-algorithm-v2", "enable-s3-parquet", "enable-spark-ui",
-        "encryption-type", "encryption_type", "endpoint", "executor-cores", "extra-files", "extra-jars",
-        "extra-py-files", "job-bookmark-from", "job-bookmark-option", "job-bookmark-to", "job-language",
-        "JOB_ID", "JOB_NAME", "JOB_RUN_ID", "mode", "python-modules-installer-option", "redshift_temp_directory",
-        "scriptLocation", "SECURITY_CONFIGURATION", "spark-event-logs-path", "TempDir", "use-postgres-driver",
-        "user-jars-first", "WORKFLOW_NAME", "WORKFLOW_RUN_ID", "write-shuffle-files-to-s3",
-        "write-shuffle-spills-to-s3",
+        "enable-glue-datacatalog", "enable-job-insights", "enable-lakeformation-fine-grained-access",
+        "enable-metrics", "enable-observability-metrics", "enable-rename-algorithm-v2",
+        "enable-s3-parquet-optimized-committer", "enable-spark-ui", "encryption-type", "encryption_type",
+        "endpoint", "executor-cores", "extra-files", "extra-jars", "extra-py-files", "job-bookmark-from",
+        "job-bookmark-option", "job-bookmark-to", "job-language", "JOB_ID", "JOB_NAME", "JOB_RUN_ID", "mode",
+        "python-modules-installer-option", "redshift_temp_directory", "RedshiftTempDir", "scriptLocation",
+        "SECURITY_CONFIGURATION", "spark-event-logs-path", "TempDir", "use-postgres-driver", "user-jars-first",
+        "WORKFLOW_NAME", "WORKFLOW_RUN_ID", "write-shuffle-files-to-s3", "write-shuffle-spills-to-s3",
     )
 )
 """What Glue hands on beside our own: "Using job parameters in AWS Glue jobs" (docs.aws.amazon.com/glue)."""

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,15 +64,12 @@ def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> 
     parser.add_argument("--settings", required=True)
     parser.add_argument("--tables", default="")
     parser.add_argument("--report")
-    parser.add_argument("--max-minutes", type=float)
+    parser.add_argument("--max-minutes", type=_minutes)
     parser.add_argument("--datalake-formats")
     for name in _CONTEXT:
         parser.add_argument(f"--{name}")
     found, others = parser.parse_known_args(list(arguments))
-    keys = [word.partition("=")[0].removeprefix("--") for word in others if word.startswith("--")]
-    for key in keys:
-        if key not in reserved:
-            raise ConfigError(f"the job has an argument that nobody knows: --{key}", todo=_TODO)
+    _refuse_unknown(others, reserved)
     said = found.datalake_formats
     return Request(
         settings=found.settings,
@@ -83,41 +81,67 @@ def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> 
     )
 
 
+def _refuse_unknown(words: Sequence[str], reserved: Collection[str]) -> None:
+    """Raise ConfigError for a word that is neither a reserved key nor the value behind one."""
+    takes_value = False
+    for word in words:
+        key, has_value, _ = word.removeprefix("--").partition("=")
+        if word.startswith("--") and key in reserved:
+            takes_value = not has_value
+        elif takes_value and not word.startswith("--"):
+            takes_value = False
+        else:
+            shown = f"--{key}" if word.startswith("--") else word
+            raise ConfigError(f"unknown argument {shown}", todo=_TODO)
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = math.nan
+    if not 0 < minutes < math.inf:
+        raise ArgumentTypeError(f"{text!r} is no number of minutes above 0")
+    return minutes
+
+
 def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, Any]:
     """Run tables once as the arguments of a job say, and return the document of `lakeward run --json`.
 
-    It is written to `--report`, and the last log line has the sum of it. Raises JobFailed where a table failed, or
-    where nothing could be run at all; what is held or inexact (exit code 3) does not fail a job, and neither does
-    the end of `--max-minutes` (75, without an error).
+    The last log line has the sum of it, and `--report` all. Raises JobFailed where a table failed, nothing could be
+    run, a signal stopped the run, or the report cannot be written. What is held or inexact (exit code 3) does not
+    fail a job, and neither does the end of `--max-minutes` (75, without an error).
     """
     run_id = start_logging("json", debug=False)
+    request, errors = None, list[str]()
     try:
-        request = read_arguments(arguments, reserved)
-        structlog.contextvars.bind_contextvars(**request.context)
         try:
-            content: Mapping[str, Any] = _carry_out(request)
+            request = read_arguments(arguments, reserved)
+            structlog.contextvars.bind_contextvars(**request.context)
+            content = _carry_out(request)
         except LakewardError as error:
             content = {"error": documents.error(error), "exit_code": exit_code_of(error)}
-        document = documents.values("run", {"run": run_id, **request.context, **content})
-        if request.report is not None:
-            _write(request.report, json.dumps(document, indent=2, ensure_ascii=False))
-        log.info("ended", exit_code=document["exit_code"], tables=_sum(document), errors=_errors(document))
-    except LakewardError as error:
-        raise JobFailed(str(error)) from error
+        context = {} if request is None else request.context
+        document = documents.json_values("run", {"run": run_id, **context, **content})
+        errors += _errors(document)
+        if request is not None and request.report is not None:
+            errors += _write(request.report, json.dumps(document, indent=2, ensure_ascii=False))
+        log.info("ended", exit_code=document["exit_code"], tables=_applied(document), errors=errors)
     finally:
         AT_END.close()
-    if errors := _errors(document):
+    if errors:
         raise JobFailed("\n".join(errors))
     return document
 
 
 def _carry_out(request: Request) -> Mapping[str, Any]:
-    from lakeward.adapters.spark.session import within  # noqa: PLC0415  # a wrong argument needs no Spark
+    from lakeward.adapters.spark.session import using_session  # noqa: PLC0415  # a wrong argument needs no Spark
 
     configured = _open(request)
-    with within(_session(configured)):
+    with using_session(_session(configured)):
         wanted = chosen(configured, request.tables)
-        return running.document(running.carry_out_once(configured, wanted, minutes=request.max_minutes))
+        ran = running.carry_out_once(configured, wanted, minutes=request.max_minutes)
+    return {**running.document(ran), "was_stopped": ran.was_stopped}
 
 
 def _open(request: Request) -> Configured:
@@ -163,7 +187,7 @@ def _content(url: str) -> Mapping[str, Any]:
             text = access.client.get_object(Bucket=bucket, Key=key)["Body"].read().decode("utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError(f"{place} does not exist", todo="Name another one with --settings.") from error
-    except UnicodeDecodeError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{place} cannot be read", found=str(error)) from error
     try:
         return tomllib.loads(text)
@@ -171,22 +195,25 @@ def _content(url: str) -> Mapping[str, Any]:
         raise ConfigError(f"{place} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
 
 
-def _write(place: str, text: str) -> None:
-    """Write a report into a file, or an object of S3."""
-    if not is_url(place):
-        file = Path(place)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, "utf-8")
-        return
-    access = find_access()
-    from lakeward.adapters.s3.words import told  # noqa: PLC0415  # it imports boto3
+def _write(place: str, text: str) -> Sequence[str]:
+    """Write a report into a file, or an object of S3; return in words why that did not work."""
+    try:
+        if is_url(place):
+            access = find_access()
+            from lakeward.adapters.s3.words import told  # noqa: PLC0415  # it imports boto3
 
-    bucket, key = split(normal(place))
-    with told(place):
-        access.client.put_object(Bucket=bucket, Key=key, Body=text.encode(), ContentType="application/json")
+            bucket, key = split(normal(place))
+            with told(place):
+                access.client.put_object(Bucket=bucket, Key=key, Body=text.encode(), ContentType="application/json")
+        else:
+            Path(place).parent.mkdir(parents=True, exist_ok=True)
+            Path(place).write_text(text, "utf-8")
+    except (LakewardError, OSError) as error:
+        return [f"The report {place} could not be written: {error}"]
+    return []
 
 
-def _sum(document: Mapping[str, Any]) -> Mapping[str, int]:
+def _applied(document: Mapping[str, Any]) -> Mapping[str, int]:
     """Return how many events of each table were applied."""
     return {one["table"]: one["counts"]["applied"] for one in document.get("tables", ())}
 
@@ -195,4 +222,6 @@ def _errors(document: Mapping[str, Any]) -> Sequence[str]:
     """Return what failed, in words: the whole, or tables."""
     found = [document.get("error"), *(one["error"] for one in document.get("tables", ()))]
     found += [one["error"] for one in document.get("joined", ())]
-    return [". ".join(str(part) for part in (e["what"], e["found"], e["todo"]) if part) for e in found if e]
+    words = [". ".join(str(part) for part in (e["what"], e["found"], e["todo"]) if part) for e in found if e]
+    stopped = ["A signal stopped the run: what was not begun waits for the next one."]
+    return [*words, *(stopped if document.get("was_stopped") else [])]

@@ -36,23 +36,23 @@ class Stop:
         self.say = say
         self.until = until
         self.clock = clock
-        self._was_asked = False
+        self.was_asked = False
         self._word: SimpleQueue[None] = SimpleQueue()
 
     @property
     def is_asked(self) -> bool:
         """Whether nothing more shall be begun."""
-        return self._was_asked or (self.until is not None and self.clock() >= self.until)
+        return self.was_asked or (self.until is not None and self.clock() >= self.until)
 
     def ask(self) -> None:
         """Ask to stop; a signal may do so in the midst of a pause, which no lock of an event would survive."""
-        self._was_asked = True
+        self.was_asked = True
         self._word.put(None)
 
     def pause(self, seconds: float) -> None:
         """Wait so long, or until somebody asks to stop."""
         left = seconds if self.until is None else min(seconds, self.until - self.clock())
-        while left > 0 and not self._was_asked:
+        while left > 0 and not self.was_asked:
             with suppress(Empty):
                 self._word.get(timeout=min(left, ALERT))
             left -= ALERT
@@ -73,7 +73,7 @@ class Stop:
                 signal.signal(number, handler)
 
     def _answer(self, number: int, _frame: FrameType | None) -> None:
-        if self._was_asked:
+        if self.was_asked:
             self.say("Stopped. What was not committed is read again by the next run.")
             sys.stderr.flush()
             os._exit(128 + number)

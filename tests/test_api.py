@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from repository import ROOT
 
 import lakeward
-from lakeward.adapters.spark import session as sessions
-from lakeward.adapters.spark.jars import CLASSES
+from lakeward.adapters.spark.jars import CLASSES, locked
 from lakeward.adapters.spark.session import Sessions
 from lakeward.core.errors import ConfigError, SetupError
 
@@ -41,8 +40,9 @@ def test_a_program_gets_what_commands_print(project: Project, spark: SparkSessio
     assert json.loads(json.dumps(ran)) == ran
     assert lakeward.status(SETTINGS) == project.call("status", "--json").document
     project.put(CDC, "U,1,b,2.00\n")
-    ran = lakeward.run(tables=["shop.item"], spark=spark, log="off")
     assert active._jvm is not None
+    active._jvm.SparkSession.setActiveSession(active._jsparkSession)  # a command leaves its own
+    ran = lakeward.run(tables=["shop.item"], spark=spark, log="off")
     assert active._jvm.SparkSession.getActiveSession().get().equals(active._jsparkSession)
     printed = project.call("run", "--json").document
     assert ran.keys() == printed.keys()
@@ -74,9 +74,10 @@ def test_a_spark_that_lacks_what_is_needed_is_refused_by_name(
     with pytest.raises(SetupError, match="Spark was started without sqlite") as lacking:
         Sessions({"iceberg", "sqlite"}, {}, tmp_path / "log")()
     assert lacking.value.found == "its class path lacks org.nobody.Driver"
-    monkeypatch.setattr(sessions, "SETTINGS", {"spark.sql.warehouse.dir": "/elsewhere"})
-    with pytest.raises(SetupError, match=r"without spark.sql.warehouse.dir = /elsewhere, which cannot be changed"):
-        Sessions({"iceberg"}, {}, tmp_path / "log")()
+    monkeypatch.setitem(cast("dict[str, str]", CLASSES), "mariadb", "org.nobody.Driver")
+    driver = next(jar.request for jar in locked() if jar.needed_by == "mariadb")
+    with pytest.raises(SetupError, match="Spark was started without mariadb"):
+        Sessions({"iceberg", driver}, {}, tmp_path / "log")()
 
 
 def test_the_notebook_runs_in_a_session_that_is_there(project: Project, spark: SparkSession) -> None:

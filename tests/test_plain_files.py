@@ -218,6 +218,8 @@ def test_texts_that_are_not_utf8_wait_in_quarantine(project: Project) -> None:
     assert (refused.code, "not to be read again under the settings" in refused.err) == (1, True), refused
     assert project.call("quarantine", "fix", "shop.item", "2").code == 0
     fix = project.folder / "shop.item.fix.toml"
+    unmended = project.call("quarantine", "fix", "shop.item", "--from", str(fix))
+    assert (unmended.code, "name still has the bytes of its text" in unmended.err) == (1, True), unmended
     fix.write_text(fix.read_text("utf-8").replace("0x4DFC6C6C6572", "Müller"), "utf-8")
     assert project.call("quarantine", "fix", "shop.item", "--from", str(fix)).code == 0
     assert project.call("quarantine", "replay", "shop.item").code == 0

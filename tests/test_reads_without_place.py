@@ -72,7 +72,7 @@ def test_a_topic_that_is_made_anew_stops_the_table(project: Project, is_late: bo
     new = project.put("item+0+0000000000.json", message("u", 1, "NEW", 1) + message("d", 2, "a", 1))
     os.utime(new, (1_795_003_610, 1_795_003_610))
     error = project.run(4)["shop.item"]["error"]
-    assert (error["code"], "item+0+0000000000.json lies before" in error["found"]) == ("SEQUENCE-003", True)
+    assert (error["code"], "item+0+0000000000.json comes before" in error["found"]) == ("SEQUENCE-003", True)
     assert project.run(4)["shop.item"]["error"] == error
     new.rename(new.with_name("item+100+0000000000.json"))
     assert project.call("ack", "shop.item", "LEDGER-003").code == 0  # the file by its old name

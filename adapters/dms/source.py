@@ -30,7 +30,7 @@ from lakeward.adapters.landed.earlier import names_in_headers
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.footers import OF_DMS, footer, refuse_unknown
 from lakeward.adapters.landed.kept import KeptFrames
-from lakeward.adapters.landed.layout import OPERATIONS, Expected, find_layout, header_order
+from lakeward.adapters.landed.layout import OPERATIONS, Expected, find_layout, order_in_headers
 from lakeward.adapters.landed.local_files import SmallFile, read_files, read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.parquet import read_parquet
@@ -152,11 +152,11 @@ class DmsSource:
         refuse_sequence_as_column(dimension, self.options)
         self.headers.pop(dimension.source, None)
         every = self._look_at_each(dimension, taken)
-        shown = [(file.object.name, file.layout) for file in every if not file.name.is_shared]
-        header = header_order(shown, self._expected(dimension), taken.header)
         files = alike(dimension, every, self.options)
         if taken.load is not None and len(files) < len(every):
             raise not_alike(dimension, files[-1], every[len(files)])
+        shown = [(file.object.name, file.layout) for file in files if not file.name.is_shared]
+        header = order_in_headers(shown, self._expected(dimension), taken.header)
         objects = tuple(file.object for file in files)
         tags = {file.object.name: self._etag(dimension.source, file) for file in files}
         dimension = with_schema(dimension, files, self.options)

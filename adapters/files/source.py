@@ -39,7 +39,7 @@ from lakeward.adapters.files.written import cells_of_line, grouped
 from lakeward.adapters.landed.earlier import names_in_headers
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.kept import KeptFrames
-from lakeward.adapters.landed.layout import find_layout, header_order
+from lakeward.adapters.landed.layout import find_layout, order_in_headers
 from lakeward.adapters.landed.local_files import read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
@@ -183,12 +183,13 @@ class FilesSource:
         table = self._table(dimension)
         lines = SmallLines(self.small_batch)
         taken, every = self._looked_at(table, taken, lines)
-        header = header_order([(file.item.name, file.layout) for file in every], table.expected, taken.header)
         files = alike(every)
         if taken.load is not None and len(files) < len(every):
             raise _not_alike(dimension, files[-1], every[len(files)])
         if not files:
             return self._without_columns(table, taken, epoch, lines)
+        shown = [(file.item.name, file.layout) for file in files]
+        header = order_in_headers(shown, table.expected, taken.header)
         objects = [file.item for file in files]
         tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
         table = replace(table, dimension=with_schema(table, files))

@@ -63,10 +63,14 @@ class FirstLine:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a line is a header; `doubt` says why it may be one or may be a row, where that cannot be told."""
+    """Whether a line is a header; `doubt` says why it may be one or may be a row, where that cannot be told.
+
+    `todo` says what to do about it, where settings do not help.
+    """
 
     is_header: bool = False
     doubt: str | None = None
+    todo: str | None = None
 
 
 HEADER: Final = Decision(is_header=True)
@@ -81,7 +85,10 @@ def decide(line: FirstLine) -> Decision:
     """
     first, *others = map(cell_name, line.cells)
     if _SEPARATOR.fullmatch(first) and not any(others):
-        return Decision(doubt=f"it is `{first}`, for spreadsheets, and neither: take that line out of the file")
+        return Decision(
+            doubt=f"it is `{first}`, which tells a spreadsheet the delimiter",
+            todo="Nothing of this batch was applied; other tables go on. Take that line out of the file.",
+        )
     found = _decide(line)
     if found != ROW:
         return found

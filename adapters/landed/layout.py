@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -45,7 +45,8 @@ class Layout:
     """The columns of a CSV file in order (`OP`, `TIME` and `SEQUENCE` for those DMS added), and its line ends.
 
     A header ends on the line `header_end`: it may have empty lines before it, and line ends within quotes. `names`
-    are what a header that stands again among the rows has, in small letters; none where nothing is one.
+    are what a header that stands again among the rows has, in small letters; none where nothing is one. A file that
+    has no line but empty ones has neither header nor rows (`has_lines`).
     """
 
     columns: tuple[str, ...]
@@ -53,6 +54,7 @@ class Layout:
     is_crlf: bool
     header_end: int = 1
     names: tuple[str, ...] = ()
+    has_lines: bool = field(default=True, compare=False)
 
     @property
     def first_line(self) -> int:
@@ -149,13 +151,13 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
     rows, is_crlf = _rows_and_ends(head, expected)
     header, decision = _decision(rows, expected)
     if decision.doubt is not None:
-        raise _doubtful(name, decision.doubt, expected)
+        raise _doubtful(name, decision.doubt, decision.todo, expected)
     if decision.is_header:
         end = rows[0].line + rows[0].text.count(expected.dialect.row_end)
         columns = _from_header(name, header, expected, is_load=is_load)
         return Layout(columns, True, is_crlf, end, tuple(cell_name(cell).lower() for cell in header))
     columns = _from_width(name, rows, expected, is_load=is_load)
-    return Layout(columns, False, is_crlf, names=_names_of(columns, expected))
+    return Layout(columns, False, is_crlf, names=_names_of(columns, expected), has_lines=bool(rows))
 
 
 def _names_of(columns: Sequence[str], expected: Expected) -> tuple[str, ...]:
@@ -167,38 +169,40 @@ def _names_of(columns: Sequence[str], expected: Expected) -> tuple[str, ...]:
     return tuple(called.get(name, name.replace(BEFORE, prefix).lower()) for name in columns)
 
 
-def header_order(
+def order_in_headers(
     files: Iterable[tuple[str, Layout | None]], expected: Expected, known: Sequence[str] | None
-) -> tuple[str, ...] | None:
-    """Return the table's columns as headers of files have them, where that is another order than is declared.
+) -> tuple[str, ...]:
+    """Return the table's columns as the last header of files, in order, has them; empty where that is as declared.
 
-    It is empty where they have the declared one, and None where no file has a header. `known` is what this returned
-    of earlier files. Raises SchemaConflict for a file without a header where another file's header shows that the
-    columns of the source come in another order than is declared: nothing tells the order of that file.
+    `known` is what this returned of earlier files. Raises SchemaConflict for a file without a header behind one of
+    another order than is declared: nothing tells which order that file has, unless the settings say that no file
+    has a header, or a catalogue tells the order.
     """
-    declared = expected.dimension.schema
-    layouts = {name: layout for name, layout in files if layout is not None}
-    own = {name: tuple(c for c in layout.columns if declared.find(c)) for name, layout in layouts.items()}
-    headed = [own[name] for name, layout in layouts.items() if layout.has_header]
-    found = None if not headed else next((order for order in headed if not _agree(order, declared.names)), ())
-    other = known if found is None else found
-    if not other or expected.header != "auto" or expected.dimension.orders:
-        return found
-    for name, layout in layouts.items():
-        if not layout.has_header and not _agree(own[name], other):
+    declared, order = expected.dimension.schema, tuple(known or ())
+    is_told = expected.header != "auto" or bool(expected.dimension.orders)
+    for name, layout in files:
+        if layout is None or not layout.has_lines:
+            continue
+        own = tuple(column for column in layout.columns if declared.find(column) is not None)
+        if layout.has_header:
+            order = () if _agree(own, declared.names) else own
+        elif not is_told and not _agree(own, order):
             raise SchemaConflict(
                 f"{expected.dimension.name}: nothing tells the order of the columns in {name}",
-                found=f"it has no header, and that of another file has {', '.join(other)}; declared are "
-                f"{', '.join(own[name])}",
+                found=f"it has no header, and the last header before it has {', '.join(order)}; declared are "
+                f"{', '.join(own)}",
                 todo="Nothing of this batch was applied; other tables go on. Where this file has the order of that "
                 "header, declare the columns so; else let it have a header of its own.",
             )
-    return found
+    return order
 
 
 def _agree(one: Sequence[str], other: Sequence[str]) -> bool:
     """Whether the columns that two orders have in common come in the same order in both."""
-    return [name for name in one if name in other] == [name for name in other if name in one]
+    if one == other:
+        return True
+    common = set(one) & set(other)
+    return [name for name in one if name in common] == [name for name in other if name in common]
 
 
 def header_names(head: str, expected: Expected) -> Collection[str]:
@@ -279,11 +283,12 @@ def _first_line(cells: Cells, rows: Sequence[Record], expected: Expected) -> Fir
 _TIME_COLUMN: Final = Column(TIME, Type("timestamp"))
 
 
-def _doubtful(name: str, doubt: str, expected: Expected) -> SchemaConflict:
+def _doubtful(name: str, doubt: str, todo: str | None, expected: Expected) -> SchemaConflict:
     return SchemaConflict(
         f"{expected.dimension.name}: whether the first line of {name} is a header cannot be told",
         found=doubt,
-        todo="Nothing of this batch was applied; other tables go on. Set `header = true` for its files where they "
+        todo=todo
+        or "Nothing of this batch was applied; other tables go on. Set `header = true` for its files where they "
         "have a header, and declare the columns that it names; or `header = false` where they have none.",
     )
 
@@ -296,9 +301,9 @@ def _from_header(name: str, row: Cells, expected: Expected, *, is_load: bool) ->
         raise _no_header(name, named, expected)
     _refuse_twice(name, named, columns, expected)
     policies = expected.dimension.policies
-    for place, field in enumerate(named):
+    for place, called in enumerate(named):
         if columns[place] is None:
-            columns[place] = _undeclared(field, place, policies.of(Kind.ADD, [field]), named)
+            columns[place] = _undeclared(called, place, policies.of(Kind.ADD, [called]), named)
     unknown = [place for place, column in enumerate(columns) if column is None]
     strange = [named[place] or f"\0{place + 1}" for place in unknown]
     every = expected.dimension.schema.names

@@ -120,6 +120,22 @@ def _each(entries: Sequence[Entry], read: Callable[[Entry], Entry]) -> list[Entr
     return found
 
 
+def _refuse_hex(reading: Reading, entry: Entry) -> None:
+    """Refuse a mended row that still has the hexadecimal of a text which is not valid UTF-8."""
+    if entry.mended is None or not is_parquet(entry):
+        return
+    content, renames = json.loads(entry.text), reading.dimension.policies.renames
+    noted = f", {content.get(NOT_UTF8, '')}, "
+    for name, text_ in content.items():
+        if f", {name}, " in noted and entry.mended.cells.get(renames.get(name, name)) == text_:
+            raise MendError(
+                f"{reading.dimension.name}: {entry.object}, row {entry.row} is not mended",
+                found=f"{name} still has the bytes of its text in hexadecimal, {text_}",
+                todo="Write the text that it should be, or { null = true }.",
+                rows=[(entry.order, entry.row)],
+            )
+
+
 def _as_in_parquet(reading: Reading, entry: Entry, found: Cells) -> Entry:
     """Return a row of a Parquet file that is not mended, with its operation."""
     if (names_ := json.loads(entry.text).get(NOT_UTF8)) is not None:
@@ -136,6 +152,7 @@ def _as_in_parquet(reading: Reading, entry: Entry, found: Cells) -> Entry:
 
 def _as_written(reading: Reading, entry: Entry, cells: Callable[[Entry], Cells]) -> Entry:
     """Return a row that is not mended as one that is, into what it says; what it lacks was not sent."""
+    _refuse_hex(reading, entry)
     if entry.mended is not None:
         return entry
     dimension, found = reading.dimension, cells(entry)

@@ -55,7 +55,7 @@ class MemoryShaper:
             cautions=batch.facts.cautions,
             others=batch.facts.others,
             databases=batch.facts.databases,
-        header=batch.facts.header,
+            header=batch.facts.header,
         )
         return Shaped(Batch(judged, facts, batch.close), tuple(_inputs(items, batch, form.schema)))
 

@@ -269,6 +269,7 @@ def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None)
     changes = [(place.row, place.sequence) for place in every if place.sequence != LOAD_SEQUENCE]
     reasons = [item.reason for item in found.items if isinstance(item, Reject)]
     ahead = beyond((item.time for item in found.items), limit)
+    times = [item.time for item in found.items if item.time is not None and (limit is None or item.time <= limit)]
     return ObjectFacts(
         found.object,
         len(found.items),
@@ -279,6 +280,8 @@ def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None)
         is_load=found.is_load,
         backwards=None if tolerance is None else first_step_back(changes, tolerance),
         refusal=_refusal(found),
+        earliest=min(times, default=None),
+        latest=max(times, default=None),
     )
 
 

@@ -31,6 +31,7 @@ CLASSES: Final[Mapping[str, str]] = {
     "sqlite": "org.sqlite.JDBC",
     "postgresql": "org.postgresql.Driver",
     "mariadb": "org.mariadb.jdbc.Driver",
+    "aws": "software.amazon.awssdk.services.s3.S3Client",
 }
 """A class of each group of jars, by which a Spark that somebody else has started shows that it has them."""
 
@@ -101,6 +102,13 @@ def select_jars(needs: Iterable[str]) -> Sequence[Jar]:
     of_groups = {jar.coordinates: jar for jar in locked(needs)}
     more = {name: Jar(name, "source", sha256, 0) for name, _, sha256 in others if name not in of_groups}
     return [*of_groups.values(), *more.values()]
+
+
+def groups_of(needs: Iterable[str]) -> Sequence[str]:
+    """Return the groups of the list that factories ask for, also of jars that they name by coordinates."""
+    named = {need.partition("@")[0] for need in needs if "@" in need}
+    of_jars = {jar.needed_by for jar in locked() if jar.coordinates in named}
+    return sorted(of_jars | {need for need in needs if "@" not in need})
 
 
 def fetch(jar: Jar, progress: Progress | None = None) -> Path:

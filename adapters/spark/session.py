@@ -28,7 +28,7 @@ from lakeward.adapters.spark.errors import (
     lost,
     said,
 )
-from lakeward.adapters.spark.jars import CLASSES, Progress, fetch, select_jars
+from lakeward.adapters.spark.jars import CLASSES, Progress, fetch, groups_of, select_jars
 from lakeward.adapters.spark.java import check_java, in_utf_8
 from lakeward.adapters.spark.line import line
 from lakeward.core.errors import ConfigError, EngineLost, SetupError
@@ -207,7 +207,7 @@ class Sessions:
         session = running()
         if session is None:
             return None
-        lacking = [group for group in sorted(self.jars) if not has_class(session, CLASSES.get(group))]
+        lacking = [group for group in groups_of(self.jars) if not has_class(session, CLASSES.get(group))]
         if lacking:
             raise SetupError(
                 f"Spark was started without {' and '.join(lacking)}",
@@ -215,13 +215,6 @@ class Sessions:
                 todo="Start it with those jars (`lakeward jars` lists them; on Glue --datalake-formats says the "
                 "format), or let lakeward start Spark itself.",
             )
-        for name, value in SETTINGS.items():
-            if not session.conf.isModifiable(name) and session.conf.get(name, None) != value:
-                raise SetupError(
-                    f"Spark was started without {name} = {value}, which cannot be changed any more",
-                    found=str(session.conf.get(name, None)),
-                    todo="Start it with that setting: it says what data means.",
-                )
         return session
 
     def _start(self) -> SparkSession:
@@ -293,21 +286,21 @@ def has_class(session: SparkSession, name: str | None) -> bool:
 
 
 @contextmanager
-def within(session: SparkSession | None) -> Iterator[None]:
-    """Let a session that somebody else has started be found, and be the active one of the thread again afterwards.
+def using_session(session: SparkSession | None) -> Iterator[None]:
+    """Let a session that somebody else has started be found; what is active in the thread is so again afterwards.
 
-    Without one, what is active now is so again. Raises SetupError for a remote session.
+    Without one, a session that runs is found. Raises SetupError for one of Spark Connect.
     """
-    if session is not None and not isinstance(session, SparkSession):
-        raise SetupError(
-            "lakeward does not run in a session of Spark Connect",
-            found=f"`spark` is a {type(session).__module__}.{type(session).__qualname__}",
-            todo="Give a session of the driver (pyspark.sql.SparkSession), or none: lakeward starts its own.",
-        )
     found = running() if session is None else session
     if found is None:
         yield
         return
+    if not isinstance(found, SparkSession):
+        raise SetupError(
+            "lakeward does not run in a session of Spark Connect",
+            found=f"the session is a {type(found).__module__}.{type(found).__qualname__}",
+            todo="Give a session of the driver (pyspark.sql.SparkSession), or none: lakeward starts its own.",
+        )
     jvm = cast("Any", found.sparkContext._jvm)
     before = jvm.SparkSession.getActiveSession()
     if session is not None:
@@ -315,9 +308,7 @@ def within(session: SparkSession | None) -> Iterator[None]:
     try:
         yield
     finally:
-        if session is not None:
-            _make_active(session)
-        elif before.isDefined():
+        if before.isDefined():
             jvm.SparkSession.setActiveSession(before.get())
         else:
             jvm.SparkSession.clearActiveSession()

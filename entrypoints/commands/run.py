@@ -95,12 +95,16 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A run that has ended: what became of the tables, what the source has, and the exit code."""
+    """A run that has ended: what became of the tables, what the source has, and the exit code.
+
+    It `was_stopped` where a signal ended it before its time.
+    """
 
     runs: Sequence[TableRun]
     joined: Sequence[JoinRun]
     found: Findings
     code: int
+    was_stopped: bool = False
 
 
 _Done: TypeAlias = tuple[Sequence[TableRun], Sequence[JoinRun], Findings]
@@ -119,7 +123,7 @@ def carry_out(configured: Configured, wanted: Chosen, way: Way, until: float | N
     for run in runs:
         said = run.words_of_others(configured.read[run.table])
         run.cautions = (*found.cautions.get(run.table, ()), *said)
-    return Ran(runs, joined, found, code)
+    return Ran(runs, joined, found, code, stop.was_asked)
 
 
 def carry_out_once(

@@ -52,7 +52,8 @@ OLD, NEW = file(500, 10, 20, 21), file(0, 21, 30, 31)
 def test_newer_files_before_older_ones_stop_the_table_until_somebody_decides() -> None:
     assert refused([OLD, NEW]) == ["t+0+0"]
     assert refused([file(700, 31, 40, 41), OLD, NEW, file(100, 31, 40, 41)]) == ["t+0+100"]
-    assert refused([OLD, NEW], acked=["t+0+0"]) == []
+    assert refused([OLD, NEW, file(100, 31, 40, 41)], acked=["t+0+0"]) == []
+    assert refused([OLD, NEW], acked=["t+1+0"]) == ["t+0+0"]
 
 
 @pytest.mark.parametrize(
@@ -61,12 +62,16 @@ def test_newer_files_before_older_ones_stop_the_table_until_somebody_decides() -
         file(0, 20, 30, 31),  # it begins within the times of the old one
         file(0, 21, 30, 21),  # it was not written later: messages were delivered again
         file(0, 21, 30, 31, sequence=7),  # it tells places in the log of the source
-        file(0, 21, 30, 31, partition=1),
         ObjectFacts(SourceObject("t+0+0", 1, 1, 31 * SECOND), 0),  # nothing in it has a time
     ],
 )
 def test_what_looks_alike_is_none(other: ObjectFacts) -> None:
     assert refused([OLD, other]) == []
+
+
+def test_each_partition_is_compared_by_itself() -> None:
+    assert refused([NEW, file(0, 10, 20, 21, partition=1)]) == []
+    assert refused([NEW, OLD, file(0, 10, 20, 21, partition=1)]) == ["t+0+0"]
 
 
 def test_a_file_that_comes_late_is_compared_with_what_the_table_has() -> None:

@@ -14,6 +14,7 @@ from lakeward.entrypoints.job import JobFailed, read_arguments
 OF_GLUE = [
     *("--job-bookmark-option", "job-bookmark-disable", "--TempDir", "s3://tmp/", "--enable-metrics"),
     *("--datalake-formats", "delta,iceberg", "--JOB_ID", "j_1", "--JOB_RUN_ID", "jr_1", "--JOB_NAME", "shop"),
+    *("--enable-s3-parquet-optimized-committer", "true", "--enable-lakeformation-fine-grained-access", "true"),
     *("--enable-continuous-cloudwatch-log=true", "--settings", "s3://shop/lakeward.toml"),
     *("--tables", "shop.item,shop.order", "--correlation_id=7f", "--max-minutes", "9.5"),
 ]
@@ -37,10 +38,14 @@ def test_arguments_are_read_as_platforms_write_them() -> None:
     ("arguments", "said"),
     [
         (["--setting", "a.toml"], "required: --settings"),
-        (["--settings", "a.toml", "--table", "shop.item"], "nobody knows: --table"),
-        (["--settings", "a.toml", "--max-minutes", "soon"], "invalid float value: 'soon'"),
-        (["--settings", "a.toml", "--JOB_NAME", "shop"], "nobody knows: --JOB_NAME"),
+        (["--settings", "a.toml", "--table", "shop.item"], "unknown argument --table"),
+        (["--settings", "a.toml", "--max-minutes", "soon"], "--max-minutes: 'soon' is no number of minutes"),
+        (["--settings", "a.toml", "--JOB_NAME", "shop"], "unknown argument --JOB_NAME"),
         (["--settings"], "expected one argument"),
+        (["--settings", "a.toml", "--tables", "shop.item", "shop.other"], "unknown argument shop.other"),
+        (["--settings", "a.toml", "-x"], "unknown argument -x"),
+        (["--settings", "a.toml", "--max-minutes", "nan"], "'nan' is no number of minutes above 0"),
+        (["--settings", "a.toml", "--max-minutes", "0"], "'0' is no number of minutes above 0"),
     ],
 )
 def test_an_argument_that_is_not_known_is_refused_by_name(arguments: list[str], said: str) -> None:
@@ -62,6 +67,17 @@ def test_a_job_that_cannot_begin_fails_with_what_to_do_and_writes_its_report(
     last = json.loads(capsys.readouterr().err.splitlines()[-1])
     assert (last["event"], last["task_id"], last["exit_code"], last["tables"]) == ("ended", "t", 1, {})
     assert last["errors"][0].startswith(document["error"]["what"])
+
+
+def test_a_report_that_cannot_be_written_hides_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(JobFailed, match=r"(?s)does not exist.*The report .*could not be written") as failed:
+        job.run(["--settings", str(tmp_path / "none.toml"), "--report", str(tmp_path / "file/report.json")])
+    last = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert (last["event"], last["errors"]) == ("ended", str(failed.value).split("\n"))
+    with pytest.raises(JobFailed, match="unknown argument"):
+        job.run(["--settings", "a.toml", "--what"])
+    assert json.loads(capsys.readouterr().err.splitlines()[-1])["exit_code"] == 1
 
 
 def test_a_platform_that_was_started_with_another_format_is_told(tmp_path: Path) -> None:

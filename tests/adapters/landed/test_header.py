@@ -59,9 +59,6 @@ def refusal(head: str, columns: dict[str, str], **others: object) -> SchemaConfl
             {"code": "string", "q1": "int", "q2": "int"},
             "and 2025, 2026, which it has not",
         ),
-        ("sep=,\nname,code\nAda,A1\n", STRINGS, "it is `sep=`, for spreadsheets"),
-        ("sep=,\nA1,Ada\n", STRINGS, "it is `sep=`, for spreadsheets"),
-        ("SEP=;\nA1,Ada\n", STRINGS, "it is `SEP=;`, for spreadsheets"),
         ("Report,2026\nname,code\nAda,A1\n", STRINGS, "row 2 names columns of the table: name, code"),
         ("# export\n\ncode,name\nA1,Ada\n", STRINGS, "names columns of the table: code, name"),
         ("code;name\nA1;Ada\n", {"code": "string"}, "it has code, name, parted by another delimiter"),
@@ -78,6 +75,18 @@ def test_a_line_that_may_be_a_header_or_a_row_stops_the_table(
     assert "`header = true`" in str(refused.todo)
     assert "`header = false`" in str(refused.todo)
     assert layout(head, columns, header=False).columns == tuple(columns)
+
+
+@pytest.mark.parametrize(
+    ("head", "shown"),
+    [("sep=,\nname,code\nAda,A1\n", "sep="), ("sep=,\nA1,Ada\n", "sep="), ("SEP=;\nA1,Ada\n", "SEP=;")],
+)
+def test_a_line_for_spreadsheets_stops_the_table(head: str, shown: str) -> None:
+    """No setting helps: it is neither a header nor a row."""
+    refused = refusal(head, STRINGS)
+    assert f"it is `{shown}`, which tells a spreadsheet the delimiter" in str(refused.found)
+    assert "Take that line out of the file." in str(refused.todo)
+    assert layout("sep=x,Ada\nA1,Bob\n", STRINGS).has_header is False
 
 
 def test_a_header_that_names_a_half_of_the_columns_is_one() -> None:

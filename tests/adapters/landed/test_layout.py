@@ -18,7 +18,7 @@ from lakeward.adapters.landed.layout import (
     Layout,
     find_layout,
     has_crlf,
-    header_order,
+    order_in_headers,
 )
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
@@ -56,42 +56,46 @@ def refusal(head: str, *, is_load: bool = False, time: str | None = None, polici
 
 # The order of columns, where some files have a header and some have none.
 
+ORDER = ("id", "city", "name")
 DECLARED, OTHER, BARE = "id,name,city\n1,Ada,Bonn\n", "id,city,name\n1,Bonn,Ada\n", "2,Bob,Ulm\n"
 
 
-Order = tuple[str, ...] | None
-
-
-def order(*heads: str, known: Order = None, expected: Expected | None = None) -> Order:
+def order(*heads: str, known: tuple[str, ...] = (), expected: Expected | None = None) -> tuple[str, ...]:
     """Return the order that files show which begin so."""
     expected = expected or Expected(DIMENSION, Dialect(), "Op", None)
     found = [find_layout(f"{n}.csv", head, expected, is_load=True) for n, head in enumerate(heads)]
-    return header_order([(f"{n}.csv", layout) for n, layout in enumerate(found)], expected, known)
+    return order_in_headers([(f"{n}.csv", layout) for n, layout in enumerate(found)], expected, known)
 
 
 def test_headers_may_have_any_order_and_files_without_one_the_declared_one() -> None:
-    assert order(OTHER, DECLARED) == ("id", "city", "name")
+    assert order(DECLARED, OTHER) == ORDER
     keyless = Expected(replace(DIMENSION, key=()), Dialect(), None, None)
     assert order("city,id\nBonn,1\n", expected=keyless) == ("city", "id")
-    assert (order(DECLARED, BARE), order(BARE), order("", BARE)) == ((), None, None)
-    assert order(DECLARED, BARE, known=("id", "city", "name")) == ()
-    assert order("I,2,Bob,Ulm\n", known=("id", "name", "other")) is None
+    assert order(DECLARED, BARE) == order(BARE) == order("", BARE) == order(BARE, DECLARED) == ()
+    assert order(OTHER, DECLARED, BARE) == order(DECLARED, BARE, known=ORDER) == ()
+    assert order(DECLARED, OTHER) == order(BARE, OTHER) == order(known=ORDER) == ORDER
+    assert order("I,2,Bob,Ulm\n", known=("id", "name", "other")) == ("id", "name", "other")
 
 
-@pytest.mark.parametrize("heads", [(OTHER, BARE), (BARE, OTHER), (DECLARED, BARE, OTHER), (BARE, "city,id,name\n")])
-def test_a_file_without_a_header_beside_headers_of_another_order_is_refused(heads: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("empty", ["", "\n", "\r\n\n"])
+def test_a_file_without_lines_has_no_order(empty: str) -> None:
+    assert order(OTHER, empty) == order(empty, known=ORDER) == ORDER
+
+
+@pytest.mark.parametrize("heads", [(OTHER, BARE), (DECLARED, OTHER, BARE), ("city,id,name\n", "", BARE)])
+def test_a_file_without_a_header_behind_one_of_another_order_is_refused(heads: tuple[str, ...]) -> None:
     with pytest.raises(SchemaConflict, match="nothing tells the order of the columns in") as refused:
         order(*heads)
     assert "declared are id, name, city" in str(refused.value.found)
     with pytest.raises(SchemaConflict, match="nothing tells the order"):
-        order(BARE, known=("id", "city", "name"))
+        order(BARE, known=ORDER)
 
 
 def test_settings_or_a_catalogue_may_tell_the_order_of_files_without_a_header() -> None:
     catalogued = Expected(replace(DIMENSION, orders=(COLUMNS,)), Dialect(), "Op", None)
-    assert order(OTHER, BARE, expected=catalogued) == ("id", "city", "name")
+    assert order(OTHER, BARE, expected=catalogued) == ORDER
     without = Expected(DIMENSION, Dialect(), "Op", None, header=False)
-    assert order(BARE, known=("id", "city", "name"), expected=without) is None
+    assert order(BARE, known=ORDER, expected=without) == ORDER
 
 
 # Without a header: by the number of columns.
