@@ -34,6 +34,7 @@ BUILTIN: Final = (
     "lakeward.adapters.catalogue",
     "lakeward.adapters.jdbc",
     "lakeward.adapters.secrets",
+    "lakeward.adapters.aws.secrets",
     "lakeward.adapters.dynamodb",
 )
 """The adapters that come with lakeward; they register as anyone's do."""

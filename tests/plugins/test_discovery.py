@@ -45,7 +45,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["file", "jdbc"],
         ["dms", "files"],
         ["file", "memory"],
-        ["env", "file"],
+        ["aws-secrets-manager", "aws-ssm", "env", "file"],
         ["dms"],
         ["jdbc", "kafka"],
         ["jdbc"],

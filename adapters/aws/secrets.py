@@ -1,0 +1,157 @@
+"""Secrets in AWS Secrets Manager and in the Parameter Store of Systems Manager.
+
+A secret is named by its name or ARN, `shop/database`; one whose text is a JSON object, as rotation keeps logins, by
+a field of it as well: `shop/database#password`. It is asked for each time it is needed, so that one that was
+rotated is the new one; nothing is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, ClassVar, Final
+
+from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
+from lakeward.core.ports import Secrets
+from lakeward.core.secrets import Secret
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+
+_PATIENCE: Final = 10
+"""Seconds in which a connection must be made."""
+
+_PAGE: Final = "docs/aws/secrets.md"
+_GONE: Final = ("ResourceNotFoundException", "ParameterNotFound", "ParameterVersionNotFound")
+_DENIED: Final = ("AccessDeniedException", "AccessDenied")
+_LATER: Final = ("InternalServiceError", "InternalServerError", "ThrottlingException", "RequestLimitExceeded")
+
+
+@dataclass(frozen=True, slots=True)
+class AwsSecrets(ABC):
+    """A store of secrets of AWS, reached as the AWS command line reaches it."""
+
+    kind: ClassVar[str]
+    service: ClassVar[str]
+
+    def read(self, name: str) -> Secret:
+        """Return a secret, or a field of one; raises ConfigError where it is not there, without showing it."""
+        if find_spec("boto3") is None:
+            raise SetupError("boto3 is not installed, which asks AWS", todo="pip install 'lakeward[s3]'")
+        place, _, field = name.partition("#")
+        with _told(f"{self.kind}:{name}"):
+            found = self._ask(self._client(), place)
+        return Secret(found if not field else _field_of(found, field, f"{self.kind}:{name}"))
+
+    @abstractmethod
+    def _ask(self, client: Any, place: str) -> bytes:
+        """Return what stands there."""
+
+    def _client(self) -> Any:
+        import boto3  # noqa: PLC0415  # who has no such secret needs none of it
+        from botocore.config import Config  # noqa: PLC0415
+
+        return boto3.Session().client(self.service, config=Config(connect_timeout=_PATIENCE))
+
+
+@dataclass(frozen=True, slots=True)
+class SecretsManager(AwsSecrets):
+    """Secrets Manager: the version of a secret that is current."""
+
+    kind: ClassVar[str] = "aws-secrets-manager"
+    service: ClassVar[str] = "secretsmanager"
+
+    def _ask(self, client: Any, place: str) -> bytes:
+        found = client.get_secret_value(SecretId=place, VersionStage="AWSCURRENT")
+        text = found.get("SecretString")
+        return bytes(found["SecretBinary"]) if text is None else str(text).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterStore(AwsSecrets):
+    """Parameters of Systems Manager, deciphered."""
+
+    kind: ClassVar[str] = "aws-ssm"
+    service: ClassVar[str] = "ssm"
+
+    def _ask(self, client: Any, place: str) -> bytes:
+        return str(client.get_parameter(Name=place, WithDecryption=True)["Parameter"]["Value"]).encode()
+
+
+def _field_of(found: bytes, field: str, what: str) -> bytes:
+    """Return a field of a JSON object; what is wrong with that is said without a word of its text."""
+    try:
+        content = json.loads(found)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise ConfigError(f"the secret {what} is no JSON object", todo="Name it without `#`, or keep one there.")
+    value = content.get(field)
+    if value is None or isinstance(value, dict | list):
+        raise ConfigError(f"the secret {what} is not there", todo=f"The object has no text or number {field!r}.")
+    return (value if isinstance(value, str) else json.dumps(value)).encode()
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Say what AWS refuses in a person's words; StoreUnreachable for what may be over soon, else ConfigError."""
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  # as above
+
+    from lakeward.adapters.aws.failures import CUT_OFF, LACKS_CREDENTIALS  # noqa: PLC0415
+
+    try:
+        yield
+    except ClientError as error:
+        raise _refused(what, error) from error
+    except CUT_OFF as error:
+        raise _unreachable(what, str(error)) from error
+    except LACKS_CREDENTIALS as error:
+        raise ConfigError(
+            f"the secret {what} cannot be read: there are no credentials", found=str(error), todo=f"See {_PAGE}."
+        ) from error
+    except BotoCoreError as error:
+        raise ConfigError(f"the secret {what} cannot be read", found=str(error), todo=f"See {_PAGE}.") from error
+
+
+def _refused(what: str, error: Any) -> LakewardError:
+    said = error.response.get("Error", {})
+    code, found = str(said.get("Code", "")), f"AWS says {said.get('Code')}: {said.get('Message')}"
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in _GONE:
+        return ConfigError(
+            f"the secret {what} is not there",
+            found=found,
+            todo="Correct its name, or the region (AWS_DEFAULT_REGION).",
+        )
+    if code in _DENIED:
+        return ConfigError(f"the secret {what} may not be read", found=found, todo=f"{_PAGE} has the permissions.")
+    if code in _LATER or status >= 500:
+        return _unreachable(what, found)
+    return ConfigError(f"the secret {what} cannot be read", found=found, todo=f"See {_PAGE}.")
+
+
+def _unreachable(what: str, found: str) -> StoreUnreachable:
+    return StoreUnreachable(
+        f"the secret {what} cannot be read now",
+        found=found,
+        todo="Nothing is lost: run again. If that goes on: is the network there, and AWS_DEFAULT_REGION right?",
+    )
+
+
+def build_secrets_manager(options: Options, runtime: Runtime) -> Secrets:
+    """Make what reads Secrets Manager."""
+    return SecretsManager()
+
+
+def build_parameter_store(options: Options, runtime: Runtime) -> Secrets:
+    """Make what reads the Parameter Store."""
+    return ParameterStore()
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the secrets `aws-secrets-manager` and `aws-ssm`."""
+    registry.secrets.add("aws-secrets-manager", build_secrets_manager)
+    registry.secrets.add("aws-ssm", build_parameter_store)

@@ -1,0 +1,134 @@
+"""Secrets of AWS, held to the kit against a Secrets Manager and a Parameter Store that moto plays."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from buckets import ENVIRONMENT, Buckets
+
+from lakeward.adapters.aws import secrets
+from lakeward.adapters.aws.secrets import AwsSecrets, ParameterStore, SecretsManager
+from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
+from lakeward.plugins.manager import load, registry_of
+from lakeward.plugins.options import _named_secret
+from lakeward.plugins.testing import Vault, secrets_contract
+
+WORD = "s3cr\u00e9t of a database"
+
+
+@pytest.fixture
+def aws(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name the server by the environment, as the AWS command line has it named."""
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **named}.items():  # moto finds the service behind a key without blanks
+        monkeypatch.setenv(name, value)
+
+
+def keep(name: str, value: str | bytes) -> None:
+    """Keep a secret in both stores, or make it another; bytes in one alone."""
+    client = boto3.client("secretsmanager")
+    said = {"SecretBinary": value} if isinstance(value, bytes) else {"SecretString": value}
+    try:
+        client.create_secret(Name=name, **said)
+    except client.exceptions.ResourceExistsException:
+        client.put_secret_value(SecretId=name, **said)
+    if isinstance(value, str):
+        boto3.client("ssm").put_parameter(Name=name, Value=value, Type="SecureString", Overwrite=True)
+
+
+def in_secrets_manager(aws: None) -> Vault:
+    keep("/shop/plain", WORD)
+    return Vault(secrets=SecretsManager(), name="/shop/plain", value=WORD.encode())
+
+
+def in_a_field(aws: None) -> Vault:
+    keep("/shop/login", json.dumps({"username": "lakeward", "password": WORD}))
+    named = {"name": "/shop/login#password", "missing": "/shop/login#word"}
+    return Vault(secrets=SecretsManager(), value=WORD.encode(), **named)
+
+
+def in_the_parameter_store(aws: None) -> Vault:
+    keep("/shop/plain", WORD)
+    return Vault(secrets=ParameterStore(), name="/shop/plain", value=WORD.encode())
+
+
+TestSecretsManager = secrets_contract(in_secrets_manager)
+TestField = secrets_contract(in_a_field)
+TestParameterStore = secrets_contract(in_the_parameter_store)
+
+BOTH = pytest.mark.parametrize("store", [SecretsManager(), ParameterStore()], ids=lambda store: store.kind)
+
+
+@BOTH
+@pytest.mark.usefixtures("aws")
+def test_one_that_is_rotated_is_read_anew(store: AwsSecrets) -> None:
+    for password in ("one", "two"):
+        keep("/shop/rotated", json.dumps({"password": password, "port": 5432}))
+        assert store.read("/shop/rotated#password").reveal() == password.encode()
+    assert store.read("/shop/rotated#port").reveal() == b"5432"
+
+
+@pytest.mark.usefixtures("aws")
+def test_bytes_are_read_as_they_are() -> None:
+    keep("/shop/bytes", b"\x00\xff")
+    assert SecretsManager().read("/shop/bytes").reveal() == b"\x00\xff"
+
+
+@BOTH
+@pytest.mark.usefixtures("aws")
+def test_a_text_that_is_no_object_has_no_fields_and_is_not_shown(store: AwsSecrets) -> None:
+    for text in (WORD, json.dumps([WORD])):
+        keep("/shop/no-object", text)
+        with pytest.raises(ConfigError, match="is no JSON object") as refused:
+            store.read("/shop/no-object#password")
+        assert WORD not in repr(refused.value) + str(refused.value.__cause__) + str(refused.value.__context__)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind", "said"),
+    [
+        ("AccessDeniedException", 400, ConfigError, "may not be read"),
+        ("ThrottlingException", 400, StoreUnreachable, "cannot be read now"),
+        ("Whatever", 503, StoreUnreachable, "cannot be read now"),
+        ("DecryptionFailure", 400, ConfigError, "cannot be read"),
+    ],
+)
+def test_what_aws_refuses_is_said_and_what_may_be_over_soon_is_told_apart(
+    code: str, status: int, kind: type[LakewardError], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        told: Any = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+        raise ClientError(told, "GetSecretValue")
+
+    monkeypatch.setattr(SecretsManager, "_ask", refuse)
+    monkeypatch.setattr(SecretsManager, "_client", lambda _: None)
+    with pytest.raises(kind, match=said) as refused:
+        SecretsManager().read("shop/database")
+    assert "aws-secrets-manager:shop/database" in refused.value.what
+    assert refused.value.retryable is (kind is StoreUnreachable)
+
+
+@BOTH
+@pytest.mark.usefixtures("aws")
+def test_without_credentials_or_boto3_it_is_said_so(store: AwsSecrets, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("AWS_ACCESS", "AWS_SECRET"))]:
+        monkeypatch.delenv(name)
+    with pytest.raises(ConfigError, match="there are no credentials"):
+        store.read("/shop/plain")
+    monkeypatch.setattr(secrets, "find_spec", lambda _: None)
+    with pytest.raises(SetupError, match="boto3 is not installed"):
+        store.read("/shop/plain")
+
+
+@pytest.mark.parametrize("kind", ["aws-secrets-manager", "aws-ssm"])
+def test_settings_name_them_as_any_other(kind: str) -> None:
+    build: Callable[..., Any] = registry_of(load(entry_points=False)).secrets.build
+    name = _named_secret({kind: "shop/database#password"})
+    assert (str(name), build(name.kind, {}, None).kind) == (f"{kind}:shop/database#password", kind)
