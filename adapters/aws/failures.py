@@ -1,11 +1,14 @@
-"""What botocore raises before a service has said anything, by what it means for who asked."""
+"""What keeps a service of AWS from answering, in a person's words; what may be over soon is told apart."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
-from botocore.exceptions import ConnectionError as NotConnected
 from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
     CredentialRetrievalError,
     HTTPClientError,
     IncompleteReadError,
@@ -15,6 +18,9 @@ from botocore.exceptions import (
     ResponseStreamingError,
     UnauthorizedSSOTokenError,
 )
+from botocore.exceptions import ConnectionError as NotConnected
+
+from lakeward.core.errors import ConfigError
 
 AS_WHOM: Final = (
     "Credentials come from where the AWS command line has them: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
@@ -28,3 +34,36 @@ LACKS_CREDENTIALS: Final = (
     UnauthorizedSSOTokenError,
 )
 CUT_OFF: Final = (NotConnected, HTTPClientError, ResponseStreamingError, IncompleteReadError)
+
+
+@contextmanager
+def telling(
+    what: str, page: str, refused: Callable[[str, ClientError], Exception], later: Callable[[str, str], Exception]
+) -> Iterator[None]:
+    """Say why a service did not do what it was asked for; `what` names that, and `page` is where help stands.
+
+    What it says itself `refused` puts into words, and `later` what may be over soon, with what was found. Raises
+    what these return, and ConfigError for what is missing here: credentials, a region, a profile.
+    """
+    try:
+        yield
+    except CUT_OFF as error:
+        raise later(what, str(error)) from error
+    except ClientError as error:
+        raise refused(what, error) from error
+    except LACKS_CREDENTIALS as error:
+        raise ConfigError(
+            f"{what} cannot be reached: there are no credentials", found=str(error), todo=f"{AS_WHOM} See {page}."
+        ) from error
+    except BotoCoreError as error:
+        raise ConfigError(
+            f"{what} cannot be reached", found=str(error), todo=f"{page} says what is needed."
+        ) from error
+
+
+def answer_of(error: ClientError) -> tuple[str, str, int]:
+    """Return what a service said: its code, that with its words, and the status of the request."""
+    said: Any = error.response
+    told = said.get("Error", {})
+    status = int(said.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    return str(told.get("Code", "")), f"{told.get('Code')}: {told.get('Message')}", status

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
 from lakeward.core.ports import Secrets
 from lakeward.core.secrets import Secret
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
 
 _PATIENCE: Final = 10
 """Seconds in which a connection must be made."""
@@ -40,10 +41,12 @@ class AwsSecrets(ABC):
         """Return a secret, or a field of one; raises ConfigError where it is not there, without showing it."""
         if find_spec("boto3") is None:
             raise SetupError("boto3 is not installed, which asks AWS", todo="pip install 'lakeward[s3]'")
-        place, _, field = name.partition("#")
-        with _told(f"{self.kind}:{name}"):
+        from lakeward.adapters.aws.failures import telling  # noqa: PLC0415  # it imports boto3
+
+        (place, _, field), what = name.partition("#"), f"the secret {self.kind}:{name}"
+        with telling(what, _PAGE, _refused, _unreachable):
             found = self._ask(self._client(), place)
-        return Secret(found if not field else _field_of(found, field, f"{self.kind}:{name}"))
+        return Secret(found if not field else _field_of(found, field, what))
 
     @abstractmethod
     def _ask(self, client: Any, place: str) -> bytes:
@@ -87,54 +90,34 @@ def _field_of(found: bytes, field: str, what: str) -> bytes:
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise ConfigError(f"the secret {what} is no JSON object", todo="Name it without `#`, or keep one there.")
+        raise ConfigError(f"{what} is no JSON object", todo="Name it without `#`, or keep one there.")
     value = content.get(field)
     if value is None or isinstance(value, dict | list):
-        raise ConfigError(f"the secret {what} is not there", todo=f"The object has no text or number {field!r}.")
+        raise ConfigError(f"{what} is not there", todo=f"The object has no text or number {field!r}.")
     return (value if isinstance(value, str) else json.dumps(value)).encode()
 
 
-@contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Say what AWS refuses in a person's words; StoreUnreachable for what may be over soon, else ConfigError."""
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  # as above
+def _refused(what: str, error: ClientError) -> LakewardError:
+    from lakeward.adapters.aws.failures import answer_of  # noqa: PLC0415  # it imports boto3
 
-    from lakeward.adapters.aws.failures import CUT_OFF, LACKS_CREDENTIALS  # noqa: PLC0415
-
-    try:
-        yield
-    except ClientError as error:
-        raise _refused(what, error) from error
-    except CUT_OFF as error:
-        raise _unreachable(what, str(error)) from error
-    except LACKS_CREDENTIALS as error:
-        raise ConfigError(
-            f"the secret {what} cannot be read: there are no credentials", found=str(error), todo=f"See {_PAGE}."
-        ) from error
-    except BotoCoreError as error:
-        raise ConfigError(f"the secret {what} cannot be read", found=str(error), todo=f"See {_PAGE}.") from error
-
-
-def _refused(what: str, error: Any) -> LakewardError:
-    said = error.response.get("Error", {})
-    code, found = str(said.get("Code", "")), f"AWS says {said.get('Code')}: {said.get('Message')}"
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    code, said, status = answer_of(error)
+    found = f"AWS says {said}"
     if code in _GONE:
         return ConfigError(
-            f"the secret {what} is not there",
+            f"{what} is not there",
             found=found,
             todo="Correct its name, or the region (AWS_DEFAULT_REGION).",
         )
     if code in _DENIED:
-        return ConfigError(f"the secret {what} may not be read", found=found, todo=f"{_PAGE} has the permissions.")
+        return ConfigError(f"{what} may not be read", found=found, todo=f"{_PAGE} has the permissions.")
     if code in _LATER or status >= 500:
         return _unreachable(what, found)
-    return ConfigError(f"the secret {what} cannot be read", found=found, todo=f"See {_PAGE}.")
+    return ConfigError(f"{what} cannot be read", found=found, todo=f"See {_PAGE}.")
 
 
 def _unreachable(what: str, found: str) -> StoreUnreachable:
     return StoreUnreachable(
-        f"the secret {what} cannot be read now",
+        f"{what} cannot be read now",
         found=found,
         todo="Nothing is lost: run again. If that goes on: is the network there, and AWS_DEFAULT_REGION right?",
     )

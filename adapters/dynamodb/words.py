@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Final
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
-from lakeward.adapters.aws.failures import AS_WHOM, CUT_OFF, LACKS_CREDENTIALS
+from lakeward.adapters.aws.failures import AS_WHOM, answer_of, telling
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 
 _PAGE: Final = "docs/lease.md"
@@ -31,26 +30,12 @@ _LATER: Final = (
 """What docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html calls these."""
 
 
-@contextmanager
-def told(what: str) -> Iterator[None]:
+def told(what: str) -> AbstractContextManager[None]:
     """Say what DynamoDB refuses in a person's words; `what` is what is asked for.
 
     Raises StoreUnreachable for what may be over soon, and else ConfigError.
     """
-    try:
-        yield
-    except CUT_OFF as error:
-        raise _later(what, str(error)) from error
-    except ClientError as error:
-        raise _refused(what, error) from error
-    except LACKS_CREDENTIALS as error:
-        raise ConfigError(
-            f"{what} cannot be reached: there are no credentials", found=str(error), todo=f"{AS_WHOM} See {_PAGE}."
-        ) from error
-    except BotoCoreError as error:
-        raise ConfigError(
-            f"{what} cannot be reached", found=str(error), todo=f"{_PAGE} says what is needed."
-        ) from error
+    return telling(what, _PAGE, _refused, _later)
 
 
 def _later(what: str, found: str) -> StoreUnreachable:
@@ -62,9 +47,8 @@ def _later(what: str, found: str) -> StoreUnreachable:
 
 
 def _refused(what: str, error: ClientError) -> LakewardError:
-    said = error.response.get("Error", {})
-    code, found = str(said.get("Code", "")), f"DynamoDB says {said.get('Code')}: {said.get('Message')}"
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    code, said, status = answer_of(error)
+    found = f"DynamoDB says {said}"
     if code in _LATER or status >= 500:
         return _later(what, found)
     if code == "ResourceNotFoundException":

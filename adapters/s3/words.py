@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Final
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
-from lakeward.adapters.aws.failures import AS_WHOM, CUT_OFF, LACKS_CREDENTIALS
+from lakeward.adapters.aws.failures import AS_WHOM, answer_of, telling
 from lakeward.adapters.s3.later import later
 from lakeward.core.errors import ConfigError, LakewardError, SourceError
 
@@ -41,33 +40,18 @@ _LATER: Final = (
 """What docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html calls these."""
 
 
-@contextmanager
-def told(what: str) -> Iterator[None]:
+def told(what: str) -> AbstractContextManager[None]:
     """Say what S3 refuses in a person's words; `what` is the URL of what is asked for.
 
     Raises FileNotFoundError for an object that is not there, OSError for one that is another
     now or cannot be read, StoreUnreachable for what may be over soon, and else ConfigError.
     """
-    try:
-        yield
-    except CUT_OFF as error:
-        raise later(what, str(error)) from error
-    except ClientError as error:
-        raise _refused(what, error) from error
-    except LACKS_CREDENTIALS as error:
-        raise ConfigError(
-            f"{what} cannot be reached: there are no credentials", found=str(error), todo=_AS_WHOM
-        ) from error
-    except BotoCoreError as error:
-        raise ConfigError(
-            f"{what} cannot be reached", found=str(error), todo="docs/s3.md says what is needed."
-        ) from error
+    return telling(what, "docs/s3.md", _refused, later)
 
 
 def _refused(what: str, error: ClientError) -> LakewardError | OSError:
-    said = error.response.get("Error", {})
-    code, found = str(said.get("Code", "")), f"S3 says {said.get('Code')}: {said.get('Message')}"
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    code, said, status = answer_of(error)
+    found = f"S3 says {said}"
     if code in _LATER or status >= 500:
         return later(what, found)
     if code == "NoSuchBucket":
