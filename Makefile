@@ -28,7 +28,7 @@ demo: setup ## Mirror a small changing database into a lake (FORMAT=iceberg, del
 demo-live: setup servers ## Let a shop in PostgreSQL flow through Debezium and a broker into a lake, until Ctrl-C
 	@$(BIN)/python tests/support/live_demo.py
 
-test: ## Lint, types, all tests without Spark, and a lap of each table format: half an hour
+test: ## Lint, types, all tests without Spark, and a lap of each table format: a quarter of an hour
 	$(call measured,LAKEWARD_LAP=1)
 
 gate: ## What CI runs: all tests but the long ones, on both lines of Spark: half an hour

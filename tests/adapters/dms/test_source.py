@@ -78,12 +78,12 @@ def test_batches_are_bounded_by_files_and_by_bytes(project: Project) -> None:
 
 
 def test_header_op_and_line_ends_are_found_file_by_file(project: Project) -> None:
-    """A load with a header and no Op, one with Op and no header, changes in other orders and line ends."""
+    """A load with a header and no Op, one with Op and no header, changes in other line ends and another order."""
     project.configure(source='timestamp_column = "ts"')
     project.put("LOAD00000001.csv", "id,name,price,ts\n1,a,1.00,2026-11-21 09:00:00.000000\n")
     project.put("LOAD00000002.csv", "I,2026-11-21 09:00:00.000000,2,b,2.00\n")
-    project.put("20261121-100000000.csv", "Op,ts,price,name,id\r\nU,2026-11-21 10:00:00.000000,9.00,z,1\r\n")
-    project.put("20261121-100000001.csv", "D,2026-11-21 10:00:01.000000,2,b,2.00\n")
+    project.put("20261121-100000000.csv", "D,2026-11-21 10:00:01.000000,2,b,2.00\n")
+    project.put("20261121-100000001.csv", "Op,ts,price,name,id\r\nU,2026-11-21 10:00:00.000000,9.00,z,1\r\n")
     assert project.run()["shop.item"]["counts"]["read"] == 4
     assert [(key, name) for key, name, _ in project.rows()] == [(1, "z")]
 
