@@ -59,7 +59,7 @@ def plan(
 
 def status(settings: Given = FILE, tables: Sequence[str] = ()) -> dict[str, Any]:
     """Return how far each table is, as `lakeward status`. It needs no Spark."""
-    return documents.json_values("status", reading.read(_open(settings), tables).document)
+    return documents.json_values("status", reading.read_status(_open(settings), tables).document)
 
 
 @contextmanager

@@ -139,7 +139,7 @@ def planned_words(found: Joinable, ahead: Sequence[TableName] = ()) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Stands:
+class JoinedStatus:
     """How far a joined table is, or why that cannot be told."""
 
     joined: Joined
@@ -164,7 +164,7 @@ class Stands:
         return {} if text is None else {n: one.batch for n, one in JoinProgress.from_json(text).passed.items()}
 
 
-def stands(container: Any, configured: Configured, tables: Sequence[TableName]) -> list[Stands]:
+def stands(container: Any, configured: Configured, tables: Sequence[TableName]) -> list[JoinedStatus]:
     """Return how far joined tables are, by what their last commits say."""
     target, found = container.target(), []
     for name in tables:
@@ -172,13 +172,13 @@ def stands(container: Any, configured: Configured, tables: Sequence[TableName]) 
         dimension = Dimension(name=name, schema=Schema(()), history=joined.history)
         try:
             standing = target.standing(dimension)
-            found.append(Stands(joined, standing, failure=container.ledger().account(str(name)).failure))
+            found.append(JoinedStatus(joined, standing, failure=container.ledger().account(str(name)).failure))
         except LakewardError as error:
-            found.append(Stands(joined, error=error))
+            found.append(JoinedStatus(joined, error=error))
     return found
 
 
-def status(found: Sequence[Stands]) -> Table:
+def status(found: Sequence[JoinedStatus]) -> Table:
     """Return a line a joined table: which batches of its sources it has passed, rows, batch, last commit."""
     table = view.grid("joined table", "has passed", "rows", "batch", "last commit", right=("rows", "batch"))
     for one in found:
@@ -193,7 +193,7 @@ def status(found: Sequence[Stands]) -> Table:
     return table
 
 
-def status_document(one: Stands) -> Mapping[str, Any]:
+def status_document(one: JoinedStatus) -> Mapping[str, Any]:
     """Return how far a joined table is, as programs get it."""
     if one.standing is None:
         return {"table": str(one.name), "error": None if one.error is None else documents.error(one.error)}

@@ -156,7 +156,7 @@ class Hash(Rule):
     column: Column
     key: NamedSecret = Field(
         description='Where the secret is, of 16 bytes at least: `{ env = "NAME" }`, `{ file = "PATH" }`, or the '
-        "same as `env:NAME`, `file:PATH`.",
+        "same as `env:NAME`, `file:PATH`; or a [store of AWS](aws/secrets.md).",
     )
     to: To = None
 

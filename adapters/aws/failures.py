@@ -37,7 +37,7 @@ CUT_OFF: Final = (NotConnected, HTTPClientError, ResponseStreamingError, Incompl
 
 
 @contextmanager
-def telling(
+def explaining_errors(
     what: str, page: str, refused: Callable[[str, ClientError], Exception], later: Callable[[str, str], Exception]
 ) -> Iterator[None]:
     """Say why a service did not do what it was asked for; `what` names that, and `page` is where help stands.
@@ -64,6 +64,6 @@ def telling(
 def answer_of(error: ClientError) -> tuple[str, str, int]:
     """Return what a service said: its code, that with its words, and the status of the request."""
     said: Any = error.response
-    told = said.get("Error", {})
+    answer = said.get("Error", {})
     status = int(said.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    return str(told.get("Code", "")), f"{told.get('Code')}: {told.get('Message')}", status
+    return str(answer.get("Code", "")), f"{answer.get('Code')}: {answer.get('Message')}", status

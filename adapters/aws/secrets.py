@@ -41,10 +41,10 @@ class AwsSecrets(ABC):
         """Return a secret, or a field of one; raises ConfigError where it is not there, without showing it."""
         if find_spec("boto3") is None:
             raise SetupError("boto3 is not installed, which asks AWS", todo="pip install 'lakeward[s3]'")
-        from lakeward.adapters.aws.failures import telling  # noqa: PLC0415  # it imports boto3
+        from lakeward.adapters.aws.failures import explaining_errors  # noqa: PLC0415  # it imports boto3
 
         (place, _, field), what = name.partition("#"), f"the secret {self.kind}:{name}"
-        with telling(what, _PAGE, _refused, _unreachable):
+        with explaining_errors(what, _PAGE, _refused, _unreachable):
             found = self._ask(self._client(), place)
         return Secret(found if not field else _field_of(found, field, what))
 

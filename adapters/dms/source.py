@@ -26,11 +26,11 @@ from lakeward.adapters.dms.sharing import SharedFiles
 from lakeward.adapters.dms.transactions import find_layout as find_shared_layout
 from lakeward.adapters.landed.csv import fields_in
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv, typed_rows
-from lakeward.adapters.landed.earlier import names_in_headers
+from lakeward.adapters.landed.earlier import names_in_headers, order_in_headers
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.footers import OF_DMS, footer, refuse_unknown
 from lakeward.adapters.landed.kept import KeptFrames
-from lakeward.adapters.landed.layout import OPERATIONS, Expected, find_layout, order_in_headers
+from lakeward.adapters.landed.layout import OPERATIONS, Expected, find_layout
 from lakeward.adapters.landed.local_files import SmallFile, read_files, read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.parquet import read_parquet

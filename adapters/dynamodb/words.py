@@ -7,7 +7,7 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from lakeward.adapters.aws.failures import AS_WHOM, answer_of, telling
+from lakeward.adapters.aws.failures import AS_WHOM, answer_of, explaining_errors
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 
 _PAGE: Final = "docs/lease.md"
@@ -35,7 +35,7 @@ def told(what: str) -> AbstractContextManager[None]:
 
     Raises StoreUnreachable for what may be over soon, and else ConfigError.
     """
-    return telling(what, _PAGE, _refused, _later)
+    return explaining_errors(what, _PAGE, _refused, _later)
 
 
 def _later(what: str, found: str) -> StoreUnreachable:

@@ -36,10 +36,10 @@ from lakeward.adapters.files.small_lines import SmallLines, is_of_lines
 from lakeward.adapters.files.snapshot_folders import snapshot_folder
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.written import cells_of_line, grouped
-from lakeward.adapters.landed.earlier import names_in_headers
+from lakeward.adapters.landed.earlier import names_in_headers, order_in_headers
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.kept import KeptFrames
-from lakeward.adapters.landed.layout import find_layout, order_in_headers
+from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.local_files import read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch

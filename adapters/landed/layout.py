@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -167,42 +167,6 @@ def _names_of(columns: Sequence[str], expected: Expected) -> tuple[str, ...]:
     called = {column: name for name, column in expected.added.items()}
     prefix = expected.before_prefix or ""
     return tuple(called.get(name, name.replace(BEFORE, prefix).lower()) for name in columns)
-
-
-def order_in_headers(
-    files: Iterable[tuple[str, Layout | None]], expected: Expected, known: Sequence[str] | None
-) -> tuple[str, ...]:
-    """Return the table's columns as the last header of files, in order, has them; empty where that is as declared.
-
-    `known` is what this returned of earlier files. Raises SchemaConflict for a file without a header behind one of
-    another order than is declared: nothing tells which order that file has, unless the settings say that no file
-    has a header, or a catalogue tells the order.
-    """
-    declared, order = expected.dimension.schema, tuple(known or ())
-    is_told = expected.header != "auto" or bool(expected.dimension.orders)
-    for name, layout in files:
-        if layout is None or not layout.has_lines:
-            continue
-        own = tuple(column for column in layout.columns if declared.find(column) is not None)
-        if layout.has_header:
-            order = () if _agree(own, declared.names) else own
-        elif not is_told and not _agree(own, order):
-            raise SchemaConflict(
-                f"{expected.dimension.name}: nothing tells the order of the columns in {name}",
-                found=f"it has no header, and the last header before it has {', '.join(order)}; declared are "
-                f"{', '.join(own)}",
-                todo="Nothing of this batch was applied; other tables go on. Where this file has the order of that "
-                "header, declare the columns so; else let it have a header of its own.",
-            )
-    return order
-
-
-def _agree(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether the columns that two orders have in common come in the same order in both."""
-    if one == other:
-        return True
-    common = set(one) & set(other)
-    return [name for name in one if name in common] == [name for name in other if name in common]
 
 
 def header_names(head: str, expected: Expected) -> Collection[str]:

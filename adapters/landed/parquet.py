@@ -106,10 +106,10 @@ def _first(misfits: Iterable[str | None]) -> str:
 
 
 def _as_json(sent: Sequence[str], cells: Iterable[_Cell]) -> str:
-    """Return a row as JSON; one with other bytes than those of a text says so, since its JSON has not the bytes."""
+    """Return a row as JSON. One with a text that is not valid UTF-8 names its columns: JSON has no such bytes."""
     flags = {cell.flag: cell.name or "" for cell in cells if cell.flag}
-    told = ", ".join(f"CASE WHEN {flag} THEN {text(name)} END" for flag, name in flags.items())
-    noted = as_json([*sent, f"concat_ws(', ', {told}) AS {NOT_UTF8}"])
+    listed = ", ".join(f"CASE WHEN {flag} THEN {text(name)} END" for flag, name in flags.items())
+    noted = as_json([*sent, f"concat_ws(', ', {listed}) AS {NOT_UTF8}"])
     return f"CASE WHEN {' OR '.join(flags)} THEN {noted} ELSE {as_json(sent)} END" if flags else as_json(sent)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from lakeward.adapters.aws.failures import AS_WHOM, answer_of, telling
+from lakeward.adapters.aws.failures import AS_WHOM, answer_of, explaining_errors
 from lakeward.adapters.s3.later import later
 from lakeward.core.errors import ConfigError, LakewardError, SourceError
 
@@ -46,7 +46,7 @@ def told(what: str) -> AbstractContextManager[None]:
     Raises FileNotFoundError for an object that is not there, OSError for one that is another
     now or cannot be read, StoreUnreachable for what may be over soon, and else ConfigError.
     """
-    return telling(what, "docs/s3.md", _refused, later)
+    return explaining_errors(what, "docs/s3.md", _refused, later)
 
 
 def _refused(what: str, error: ClientError) -> LakewardError | OSError:

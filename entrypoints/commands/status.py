@@ -88,15 +88,15 @@ def status(
     configured = open_settings(config)
     if schema:
         return _schema(configured, tables or (), as_json=as_json)
-    stands = read(configured, tables or ())
+    found = read_status(configured, tables or ())
     if as_json:
-        documents.emit("status", stands.document)
+        documents.emit("status", found.document)
     else:
-        stands.show(configured.settings.target["kind"], is_chosen=bool(tables))
-    return stands.code
+        found.show(configured.settings.target["kind"], is_chosen=bool(tables))
+    return found.code
 
 
-def read(configured: Configured, tables: Sequence[str] = ()) -> Stands:
+def read_status(configured: Configured, tables: Sequence[str] = ()) -> Status:
     """Return how far tables are, or all."""
     with container_of(configured) as container:
         wanted = chosen(configured, tables)
@@ -108,18 +108,18 @@ def read(configured: Configured, tables: Sequence[str] = ()) -> Stands:
     failed += [(one.name, one.error) for one in joined if one.error is not None]
     there = replace(there, warnings=(*there.warnings, *backlog.warnings))
     there = there.with_cautions(_words_of_others(found, configured))
-    return Stands(found, joined, failed, there, as_of)
+    return Status(found, joined, failed, there, as_of)
 
 
 @dataclass(frozen=True, slots=True)
-class Stands:
+class Status:
     """How far tables and joined tables are, which of them cannot be read, and what else was found.
 
     Up to `as_of`, in microseconds since 1970, all transactions are in all of them (None: nobody can tell).
     """
 
     tables: Sequence[_Found]
-    joined: Sequence[joined_view.Stands]
+    joined: Sequence[joined_view.JoinedStatus]
     failed: Sequence[tuple[TableName, LakewardError]]
     found: Findings
     as_of: int | None
@@ -127,7 +127,7 @@ class Stands:
     @property
     def failures(self) -> Mapping[TableName, Failure]:
         """The errors that ended the last runs of tables."""
-        every: list[_Found | joined_view.Stands] = [*self.tables, *self.joined]
+        every: list[_Found | joined_view.JoinedStatus] = [*self.tables, *self.joined]
         return {one.name: one.failure for one in every if one.failure is not None}
 
     @property

@@ -33,14 +33,15 @@ def aws(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def keep(name: str, value: str | bytes) -> None:
     """Keep a secret in both stores, or make it another; bytes in one alone."""
-    client = boto3.client("secretsmanager")
+    session = boto3.Session()  # the default one keeps the credentials that it began with
+    client = session.client("secretsmanager")
     said = {"SecretBinary": value} if isinstance(value, bytes) else {"SecretString": value}
     try:
         client.create_secret(Name=name, **said)
     except client.exceptions.ResourceExistsException:
         client.put_secret_value(SecretId=name, **said)
     if isinstance(value, str):
-        boto3.client("ssm").put_parameter(Name=name, Value=value, Type="SecureString", Overwrite=True)
+        session.client("ssm").put_parameter(Name=name, Value=value, Type="SecureString", Overwrite=True)
 
 
 def in_secrets_manager(aws: None) -> Vault:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.landed.earlier import order_in_headers
 from lakeward.adapters.landed.layout import (
     BEFORE,
     IGNORED,
@@ -18,7 +19,6 @@ from lakeward.adapters.landed.layout import (
     Layout,
     find_layout,
     has_crlf,
-    order_in_headers,
 )
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
