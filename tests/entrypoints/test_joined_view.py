@@ -16,7 +16,7 @@ from lakeward.core.ports import Standing
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
 from lakeward.entrypoints import documents
-from lakeward.entrypoints.joined_view import Stands, lookups, planned_words, print_runs, status_document
+from lakeward.entrypoints.joined_view import JoinedStatus, lookups, planned_words, print_runs, status_document
 from lakeward.entrypoints.joining import JoinRun
 
 ORDERS = Source(table=TableName("shop", "orders"), columns={"id": "id"})
@@ -105,6 +105,6 @@ def test_what_cannot_be_shown_is_said_of_a_run_and_of_how_far_a_table_is(
     print_runs([run])
     words = "3 rows of orders (shop.orders) left out: NULL in customer, and NULL is no key."
     assert f"\n⚠ dw.facts: {words}" in capsys.readouterr().out
-    shown = [documents.join_run(run), status_document(Stands(joined, Standing(progress, Schema(()))))]
+    shown = [documents.join_run(run), status_document(JoinedStatus(joined, Standing(progress, Schema(()))))]
     assert [one["warnings"][0].startswith(words) for one in shown] == [True, True]
     assert documents.join_run(JoinRun(joined.name))["warnings"] == []
