@@ -28,7 +28,8 @@ class Delivery:
     the latest source time that moves the mark (None: any does). `ran` is when the batch was
     begun, in microseconds since 1970: it dates in a history what the source does not. What is `by_hand` comes of
     no object of the source: an operator said it. `own_times` is that of `BatchFacts`, `is_first` and
-    `suspect_objects` are those of the plan.
+    `suspect_objects` are those of the plan. `object_names` are those of the source's objects by their order, for
+    words: one that it lacks is called by its order.
     """
 
     number: int
@@ -42,6 +43,11 @@ class Delivery:
     own_times: bool = False
     is_first: bool = False
     suspect_objects: frozenset[int] = frozenset()
+    object_names: Mapping[int, str] = field(default_factory=dict)
+
+    def object_of(self, place: Position) -> str:
+        """Return what the object of an event is called."""
+        return self.object_names.get(place.object, str(place.object))
 
 
 @dataclass(slots=True, kw_only=True)

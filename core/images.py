@@ -8,8 +8,9 @@ changes nothing, and holds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from lakeward.core.counts import Counts
 from lakeward.core.delivery import Delivery, Settled, record_of, without_known_objects
@@ -27,6 +28,9 @@ NO_TRUNCATE: Final = "the table has no key"
 _LEAVES: Final = (Operation.INSERT, Operation.READ, Operation.UPDATE)
 _TAKES: Final = (Operation.UPDATE, Operation.DELETE)
 
+_Equal: TypeAlias = defaultdict[tuple[Hashable, ...], deque[Key]]
+"""The facts of rows by what they have in some columns, the oldest first; some of them may have gone since."""
+
 
 def match(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Settled:
     """Work out what `delivery` does to a table whose rows are found by their images.
@@ -36,7 +40,7 @@ def match(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, deliver
     mended = [resolution.mended for resolution in delivery.resolutions if resolution.mended is not None]
     for event in mended:
         if event.operation in _TAKES:
-            raise no_image(dimension, event.position.object, event.position.row)
+            raise no_image(dimension, delivery.object_of(event.position), event.position.row)
     replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
     new, rejects, copies = without_known_objects(memory, delivery)
     bag = _Bag(dimension.schema.names, {} if replaces else rows)
@@ -71,6 +75,7 @@ class _Bag:
         self.rows = {fact: rows[fact] for fact in sorted(rows, key=lambda fact: rows[fact].position)}
         self.changed: dict[Key, Row | None] = {}
         self.superseded: set[Position] = set()
+        self.equal: dict[tuple[str, ...], _Equal] = {}
 
     def play(self, events: Sequence[ChangeEvent]) -> list[Reject]:
         """Let events happen, in the order of their positions; return those that cannot."""
@@ -84,16 +89,30 @@ class _Bag:
         if event.operation in _TAKES:
             if not is_whole(event):
                 return NOT_WHOLE
-            image = event.before or {}
-            found = next((fact for fact, row in self.rows.items() if _is_equal(row.cells, image)), None)
+            found = self._oldest(event.before or {})
             if found is None:
                 return NOT_THERE
             self._take(found)
         if event.operation in _LEAVES:
             sent = {name: value for name, value in event.cells.items() if value is not UNSET}
-            row = Row({name: sent.get(name) for name in self.columns}, event.position)
-            self.rows[tuple(event.position)] = self.changed[tuple(event.position)] = row
+            self._add(Row({name: sent.get(name) for name in self.columns}, event.position))
         return None
+
+    def _oldest(self, image: Mapping[str, Cell]) -> Key | None:
+        """Return the fact of the oldest row that is equal to an image, or None."""
+        columns = tuple(sorted(image))
+        if columns not in self.equal:
+            self.equal[columns] = _by_values(columns, self.rows)
+        facts = self.equal[columns].get(_values(columns, image), deque())
+        while facts and facts[0] not in self.rows:
+            facts.popleft()
+        return facts[0] if facts else None
+
+    def _add(self, row: Row) -> None:
+        fact = tuple(row.position)
+        self.rows[fact] = self.changed[fact] = row
+        for columns, equal in self.equal.items():
+            equal[_values(columns, row.cells)].append(fact)
 
     def _take(self, fact: Key) -> None:
         row = self.rows.pop(fact)
@@ -109,5 +128,12 @@ def is_whole(event: ChangeEvent) -> bool:
     return all(image and is_sent(image) for image in images)
 
 
-def _is_equal(cells: Mapping[str, Cell], image: Mapping[str, Cell]) -> bool:
-    return all(canonical(cells.get(name)) == canonical(value) for name, value in image.items())
+def _by_values(columns: Sequence[str], rows: Mapping[Key, Row]) -> _Equal:
+    equal: _Equal = defaultdict(deque)
+    for fact, row in rows.items():
+        equal[_values(columns, row.cells)].append(fact)
+    return equal
+
+
+def _values(columns: Iterable[str], cells: Mapping[str, Cell]) -> tuple[Hashable, ...]:
+    return tuple(canonical(cells.get(name)) for name in columns)

@@ -59,6 +59,11 @@ class Type:
         return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self}"
 
     @property
+    def is_floating(self) -> bool:
+        """Whether its values are floating numbers, whose digits in a text depend on what writes them."""
+        return self.name in ("float", "double")
+
+    @property
     def is_nested(self) -> bool:
         """Whether values of the type have parts."""
         return bool(self.parts)

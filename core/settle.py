@@ -29,7 +29,7 @@ def settle(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
     """Work out what `delivery` does to a table that holds `rows` and remembers `memory`."""
     dated = dated_delivery(dimension, delivery)
     before = Before.of(dimension, rows, memory, dated)
-    arrived, passing, outcome = _folded(before, sort_out(before, dated))
+    arrived, passing, outcome = _folded(before, sort_out(before, dated), dated)
     verdicts = judge(before, arrived, passing, outcome)
     closed = arrived.closed | dict.fromkeys(passing.overruled(arrived.holds))
     known = {*memory.holds, *closed}
@@ -49,14 +49,14 @@ def settle(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
     )
 
 
-def _folded(before: Before, arrived: Arrived) -> tuple[Arrived, Passing, Outcome]:
+def _folded(before: Before, arrived: Arrived, delivery: Delivery) -> tuple[Arrived, Passing, Outcome]:
     """Fold what passes, and again without what turns out to be none that can be applied, until all of it can."""
     while True:
         passing = let_through(before, arrived)
         outcome = fold(before, passing)
         if not (rejects := refused(passing, outcome)):
             return arrived, passing, outcome
-        arrived = hold(before.dimension, arrived, rejects)
+        arrived = hold(before.dimension, arrived, rejects, delivery)
 
 
 def absorb(dimension: Dimension, memory: Memory, settled: Settled) -> Memory:

@@ -37,6 +37,28 @@ def correct(project: Project, **cells: str) -> Path:
     return file
 
 
+FLOATING = """
+[tables."shop.item"]
+key = ["id"]
+quarantine = { max_share = 1.0 }
+columns = { id = "double", name = "string", price = "decimal(8,2)" }
+"""
+
+
+def test_a_held_key_is_known_by_its_value_whatever_digits_write_it(project: Project) -> None:
+    """Java writes 12345678 as a floating number as 1.2345678E7, and Python as 12345678.0."""
+    project.configure(tables=FLOATING)
+    project.put(LOAD, "12345678,a,1.00\n0.00001,b,1.00\n")
+    project.run()
+    project.put(CDC, "U,12345678,a,much\nU,0.00001,b,much\n")
+    project.run(3)
+    project.put(LATER, "U,12345678,c,2.00\nD,0.00001,b,1.00\n")
+    assert project.run(3)["shop.item"]["counts"]["waiting"] == 2
+    assert project.rows() == [(0.00001, "b", D("1.00")), (12345678.0, "a", D("1.00"))]
+    assert project.call("quarantine", "discard", "shop.item", "--reason", "cast").code == 0
+    assert project.rows() == [(12345678.0, "c", D("2.00"))]
+
+
 def refusal(project: Project, *arguments: str) -> str:
     ended = project.call("quarantine", "fix", "shop.item", *(arguments or ("--from", FIX)))
     assert ended.code == 1, ended.out

@@ -7,7 +7,6 @@ each chain of images, in order. The first rows of an image are those that go.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -16,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.items import CHAIN, EVENT_PLACE, KEY, LINKED, OLD_KEY, chains_of
 from lakeward.adapters.spark.names import quoted
@@ -23,7 +23,7 @@ from lakeward.adapters.spark.resolve import FILE, ID, POS, SMALL
 from lakeward.adapters.spark.sql import NO_IDS, canonical, let, note, struct
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.plan import MergePlan
-from lakeward.core.schema import Column
+from lakeward.core.schema import Column, Schema, Type
 
 IS_TAKE: Final = f"{names.OPERATION} IN ('update', 'delete')"
 """Whether an event takes a row away, as SQL."""
@@ -48,6 +48,23 @@ def is_whole(frame: DataFrame) -> str:
     return f"({names.IMAGE} IS NOT NULL AND {is_sent})"
 
 
+def fitted_images(frame: DataFrame, schema: Schema) -> DataFrame:
+    """Return a frame whose images, if it has some, have the columns and the types of a schema."""
+    return fitted(frame, Schema((Column(names.IMAGE, Type("struct", parts=schema.columns)),)))
+
+
+def values_in(plan: MergePlan, of: str = "") -> str:
+    """Return what a row has in the columns of an image, those of the batch, as SQL that equal rows share.
+
+    `of` is the prefix of a struct that has the row.
+    """
+    fields = {}
+    for index, column in enumerate(c for c in plan.dimension.schema if c.name not in plan.evolution.absent):
+        type_ = (plan.evolution.schema.find(column.name) or column).type
+        fields[f"c{index}"] = canonical(f"CAST({of}{quoted(column.name)} AS {ddl(type_)})", type_)
+    return struct(fields)
+
+
 @dataclass(frozen=True)
 class Images:
     """The events of a batch, all of them whole, and the rows of the table that they may take away."""
@@ -60,24 +77,10 @@ class Images:
         """Free what is kept of the table."""
         self.standing.unpersist()
 
-    @property
-    def _columns(self) -> Sequence[Column]:
-        """The columns that an image has: those of the batch."""
-        return [c for c in self.plan.dimension.schema if c.name not in self.plan.evolution.absent]
-
-    def _values(self, of: str = "") -> str:
-        """Return the values of a row, as SQL; `of` is the prefix of a struct that has them."""
-        schema = self.plan.evolution.schema
-        fields = {}
-        for index, column in enumerate(self._columns):
-            type_ = (schema.find(column.name) or column).type
-            fields[f"c{index}"] = canonical(f"CAST({of}{quoted(column.name)} AS {ddl(type_)})", type_)
-        return struct(fields)
-
     @cached_property
     def _images(self) -> DataFrame:
         """The images that are taken away, each with its number."""
-        takes = self.events.where(IS_TAKE).selectExpr(f"{self._values(names.IMAGE + '.')} AS {_VALUES}", ID)
+        takes = self.events.where(IS_TAKE).selectExpr(f"{values_in(self.plan, names.IMAGE + '.')} AS {_VALUES}", ID)
         found = takes.groupBy(_VALUES).agg(F.expr(f"min({ID}) AS {_NUMBER}"), F.expr(f"count(*) AS {_TAKES}"))
         return F.broadcast(found) if self.plan.facts.read <= SMALL else found
 
@@ -88,7 +91,7 @@ class Images:
             types = {**dict.fromkeys((_NUMBER, _RANK, POS), "bigint"), FILE: "string"}
             return inline(self.events.sparkSession, types, [])
         order = f"PARTITION BY {_NUMBER} ORDER BY {', '.join(names.POSITION)}"
-        rows = self.rows.selectExpr(f"{self._values()} AS {_VALUES}", *names.POSITION, FILE, POS)
+        rows = self.rows.selectExpr(f"{values_in(self.plan)} AS {_VALUES}", *names.POSITION, FILE, POS)
         ranked = rows.join(self._images, _VALUES).drop(_VALUES)
         ranked = ranked.selectExpr("*", f"row_number() OVER ({order}) AS {_RANK}")
         return ranked.where(f"{_RANK} <= {_TAKES}").persist()
@@ -97,8 +100,8 @@ class Images:
     def _met(self) -> DataFrame:
         """The events that take a row away, or add one that is taken: their places, and the numbers of both."""
         taken, added = (self._images.select(_VALUES, F.col(_NUMBER).alias(name)) for name in (_TAKEN, _ADDED))
-        leaves = f"CASE WHEN {names.OPERATION} != 'delete' THEN {self._values()} END AS {_VALUES}"
-        takes = f"CASE WHEN {IS_TAKE} THEN {self._values(names.IMAGE + '.')} END AS {_BEFORE}"
+        leaves = f"CASE WHEN {names.OPERATION} != 'delete' THEN {values_in(self.plan)} END AS {_VALUES}"
+        takes = f"CASE WHEN {IS_TAKE} THEN {values_in(self.plan, names.IMAGE + '.')} END AS {_BEFORE}"
         both = self.events.selectExpr(ID, f"{EVENT_PLACE} AS place", leaves, takes)
         both = both.join(added, _VALUES, "left").drop(_VALUES).withColumnRenamed(_BEFORE, _VALUES)
         both = both.join(taken, _VALUES, "left").drop(_VALUES)

@@ -179,6 +179,12 @@ class Rows:
                 target = target.where(f"{quoted(name)} BETWEEN {least} AND {most}")
         return target
 
+    def all_as_after(self) -> DataFrame:
+        """Return all rows, with NULL in the columns that the table gets with the batch."""
+        found = self.all()
+        new = [column for column in self.plan.evolution.schema if column.name not in found.columns]
+        return found.selectExpr("*", *[f"CAST(NULL AS {type_ddl(c.type)}) AS {quoted(c.name)}" for c in new])
+
     def count(self) -> int:
         """Return how many rows the table has."""
         return self._as_loaded().count() if self.are_there else 0

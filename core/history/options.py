@@ -221,6 +221,10 @@ class History:
         if of_key := sorted(self._said_to_change().intersection(key)):
             todo = "Leave it out of `track` and `kinds`: with another key it is another row."
             raise _wrong(table, f"{', '.join(of_key)} is of the key", todo)
+        floating = [column for name in key if (column := own.find(name)) is not None and column.type.is_floating]
+        if self.previous_key and floating:
+            found = f"{floating[0].name} of the key is {floating[0].type.with_article}"
+            raise _wrong(table, f"{found}, whose digits Java writes in several ways", "Leave `previous_key` out.")
         self._check_type(table, None if self.dated_by is None else own.find(self.dated_by))
         names = [name.lower() for name in self.schema(own, key).names]
         if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -38,7 +38,7 @@ def dated_by_hand(dimension: Dimension, event: ChangeEvent, delivery: Delivery) 
     """Return what a person mended, with its instant; it must say that."""
     found = dated(event, dimension.history, delivery)
     if (detail := _undated(found, dimension.history)) is not None:
-        raise mending.is_undated(dimension, event.position.object, event.position.row, detail)
+        raise mending.is_undated(dimension, delivery.object_of(event.position), event.position.row, detail)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from lakeward.core import mending
+from lakeward.core.delivery import Delivery
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
 from lakeward.core.events import ChangeEvent, Key, Position
@@ -53,18 +54,21 @@ def breaking(passing: Passing, outcome: Outcome) -> list[Reject]:
     return list(found.values())
 
 
-def hold(dimension: Dimension, arrived: Arrived, rejects: Sequence[Reject]) -> Arrived:
-    """Quarantine events and hold their keys; a row that a person mended must be one that can be applied."""
+def hold(dimension: Dimension, arrived: Arrived, rejects: Sequence[Reject], delivery: Delivery) -> Arrived:
+    """Quarantine events and hold their keys.
+
+    Raises MendError for a row that a person mended, and that is none that can be applied.
+    """
     mended = {event.position for event in arrived.mended}
     for reject in rejects:
         if reject.position in mended:
-            raise refuse_mended(dimension, reject)
+            raise refuse_mended(dimension, reject, delivery.object_of(reject.position))
     return arrived.with_held(rejects)
 
 
-def refuse_mended(dimension: Dimension, reject: Reject) -> MendError:
-    """Say why a row that a person mended cannot be applied."""
-    object_, row = reject.position.object, reject.position.row
+def refuse_mended(dimension: Dimension, reject: Reject, name: str) -> MendError:
+    """Say why a row that a person mended cannot be applied; `name` is that of its object."""
+    row = reject.position.row
     if reject.reason is Reason.HISTORY:
-        return mending.breaks_history(dimension, object_, row, reject.detail)
-    return mending.undecided(dimension, object_, row)
+        return mending.breaks_history(dimension, name, row, reject.detail)
+    return mending.undecided(dimension, name, row)

@@ -53,7 +53,7 @@ def sort_out(before: Before, delivery: Delivery) -> Arrived:
     """Tell copies, other epochs, ties and what comes too late from the events to fold."""
     arrived = told_apart(before, delivery)
     if before.dimension.ties is not Ties.ARRIVAL:
-        arrived = hold_ties(before, arrived)
+        arrived = hold_ties(before, arrived, delivery)
     return with_mended(before, arrived, delivery)
 
 
@@ -104,15 +104,16 @@ def holds_of(before: Before, rejects: Iterable[Reject], batch: int) -> dict[Posi
     return {reject.position: Hold.of(reject, batch) for reject in holding}
 
 
-def hold_ties(before: Before, arrived: Arrived) -> Arrived:
+def hold_ties(before: Before, arrived: Arrived, delivery: Delivery) -> Arrived:
     """Hold the events that tie with one that stands, or refuse the delivery for them, as the table has it.
 
     It is judged once: neither what was mended nor what waited ties with anything when it is let through.
     """
     ties = ties_found(before, arrived)
     if ties and before.dimension.ties is Ties.FAIL:
-        raise refuse_tie(before.dimension, _named(ties[0].event.position), _named(ties[0].other))
-    return arrived.with_held([Reject.of(tie.event, Reason.TIE, told(_named(tie.other))) for tie in ties])
+        one, other = (_named(place, delivery) for place in (ties[0].event.position, ties[0].other))
+        raise refuse_tie(before.dimension, one, other)
+    return arrived.with_held([Reject.of(tie.event, Reason.TIE, told(_named(tie.other, delivery))) for tie in ties])
 
 
 def ties_found(before: Before, arrived: Arrived) -> list[Tie]:
@@ -145,5 +146,5 @@ def with_mended(before: Before, arrived: Arrived, delivery: Delivery) -> Arrived
     )
 
 
-def _named(position: Position) -> str:
-    return f"{position.object}:{position.row}"
+def _named(position: Position, delivery: Delivery) -> str:
+    return f"{delivery.object_of(position)}:{position.row}"

@@ -12,6 +12,7 @@ import pytest
 from model_laws import Way, check_feed, check_fold, check_other_names, check_quarantine, check_reload, check_ties
 
 from lakeward.core import memory, settle
+from lakeward.core.delivery import Delivery
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Key, Mark, Position
 from lakeward.core.fold import Fold, Row, _Transaction
@@ -48,7 +49,7 @@ def links_no_keys(before: Before, passing: Passing) -> Links:
     return {}
 
 
-def lets_ties_pass(before: Before, arrived: Arrived) -> Arrived:
+def lets_ties_pass(before: Before, arrived: Arrived, delivery: Delivery) -> Arrived:
     return arrived
 
 

@@ -367,6 +367,15 @@ def test_a_history_without_a_key_is_refused(tmp_path: Path) -> None:
     assert error.found == "a history needs a key"
 
 
+@pytest.mark.parametrize("type_", ["float", "double"])
+def test_a_floating_key_has_no_one_text_to_be_shown_as_that_of_before(tmp_path: Path, type_: str) -> None:
+    table = CUSTOMER.replace('"int"', f'"{type_}"')
+    assert table != CUSTOMER
+    error = refusal(tmp_path, f'{table}[tables."shop.customer".history]\nprevious_key = true\n')
+    assert error.found == f"customer_id of the key is a {type_}, whose digits Java writes in several ways"
+    assert error.todo == "Leave `previous_key` out."
+
+
 def test_the_key_of_a_history_may_be_that_of_the_catalogue(tmp_path: Path) -> None:
     parts = f'[catalogue]\nkind = "file"\n{CUSTOMER.replace("key =", "# key =").replace(COLUMNS, "")}'
     configured = load(write(tmp_path, MEMORY, parts))

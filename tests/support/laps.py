@@ -52,6 +52,7 @@ BY_SPARK: Final = frozenset(
         "what_comes_too_late_is_told_apart",
         "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
         "a_table_without_a_key_keeps_each_fact_once",
+        "a_table_without_a_key_takes_away_one_row_that_is_equal_to_an_image",
         "what_is_newer_and_lies_below_its_row_is_told",
     }
 )
@@ -60,8 +61,13 @@ BY_SPARK: Final = frozenset(
 Batches of laws are small: by default the core works them out.
 """
 
-APPENDING: Final = frozenset({"a_table_without_a_key_keeps_each_fact_once"})
-"""The law of tables without a key: Spark works them out alike on every format, so one lap of it is of Iceberg."""
+APPENDING: Final = frozenset(
+    {
+        "a_table_without_a_key_keeps_each_fact_once",
+        "a_table_without_a_key_takes_away_one_row_that_is_equal_to_an_image",
+    }
+)
+"""The laws of tables without a key: Spark works them out alike on every format, so one lap is of Iceberg."""
 
 CASES_BY_SPARK: Final = frozenset({"within"})
 """Of their cases those that the gate has time for."""

@@ -10,11 +10,8 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.events import IS_EVENT, IS_REJECT, IS_TRUNCATE
-from lakeward.adapters.spark.fitting import fitted
-from lakeward.adapters.spark.images import IS_TAKE, Images, is_whole
-from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.images import IS_TAKE, Images, fitted_images, is_whole
 from lakeward.adapters.spark.resolve import Known, as_no_key, as_rejects, events_of, without_copies
-from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.rows import Loaded, Rows
@@ -26,7 +23,6 @@ from lakeward.core.memory import Reason
 from lakeward.core.mending import no_image
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
-from lakeward.core.schema import Column, Schema, Type
 
 _TAKES: Final = (Operation.UPDATE, Operation.DELETE)
 
@@ -40,29 +36,15 @@ def meets_images(plan: MergePlan) -> bool:
 def by_images(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
     """Take away of the rows that stand one for each image, and add the new ones."""
     _refuse_mended(kept, plan, frame)
-    rows, frame = Rows(plan, table, kept.spark), _fitted(plan, frame)
+    rows, frame = Rows(plan, table, kept.spark), fitted_images(frame, plan.dimension.schema)
     frame, known = without_copies(frame, plan)
     frame = as_no_key(frame, plan.dimension, IS_TRUNCATE, NO_TRUNCATE)
     frame = as_no_key(frame, plan.dimension, f"{IS_TAKE} AND NOT {is_whole(frame)}", NOT_WHOLE)
     meets = rows.are_there and not plan.replaces
-    images = Images(plan, events_of(frame), _standing(plan, rows) if meets else None)
+    images = Images(plan, events_of(frame), rows.all_as_after() if meets else None)
     with freed_on_failure(images.close):
         frame = as_rejects(frame, plan, images.failed, Reason.NO_KEY, NOT_THERE, names.TEXT)
         return _resolved(plan, frame, known, images, rows)
-
-
-def _standing(plan: MergePlan, rows: Rows) -> DataFrame:
-    """Return the rows that stand, with NULL in the columns that the table gets with the batch."""
-    found = rows.all()
-    new = [column for column in plan.evolution.schema if column.name not in found.columns]
-    return found.selectExpr("*", *[f"CAST(NULL AS {ddl(c.type)}) AS {quoted(c.name)}" for c in new])
-
-
-def _fitted(plan: MergePlan, frame: DataFrame) -> DataFrame:
-    """Return a frame whose images have the columns of its rows."""
-    if names.IMAGE not in frame.columns:
-        return frame
-    return fitted(frame, Schema((Column(names.IMAGE, Type("struct", parts=plan.dimension.schema.columns)),)))
 
 
 def _resolved(plan: MergePlan, frame: DataFrame, known: Known, images: Images, rows: Rows) -> Resolved:

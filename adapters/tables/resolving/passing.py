@@ -71,11 +71,12 @@ def not_waiting_yet(kept: Keeping, plan: MergePlan, waiting: DataFrame | None) -
         again = 0 if plan.releases else waiting.count() - new.count()
         waiting = new
     if plan.evolution.lacks and not plan.in_part and not waiting.isEmpty():
-        raise _cannot_wait(plan)
+        raise cannot_wait(plan)
     return waiting, again
 
 
-def _cannot_wait(plan: MergePlan) -> SchemaConflict:
+def cannot_wait(plan: MergePlan) -> SchemaConflict:
+    """Say of whole rows that lack a column that they cannot wait."""
     return SchemaConflict(
         f"{plan.dimension.name}: rows that lack a column of the table would wait behind a held key",
         found="missing: "

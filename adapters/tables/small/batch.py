@@ -63,12 +63,14 @@ class _Reader:
         dated_by = None if history is None else history.dated_by  # a new row without it is refused
         absent = (name for name in plan.evolution.absent if name not in columns and name != dated_by)
         self.absent: Mapping[str, Cell] = dict.fromkeys(absent)
-        self.lacking = {path: quoted(*path) for path in plan.evolution.lacking}
+        lacking = () if names.IMAGE in columns else plan.evolution.lacking  # with images, what is lacking is NULL
+        self.lacking = {path: quoted(*path) for path in lacking}
         self.key = plan.dimension.key
         self.keys = keys_in(columns, self.key)
         nothing = [None] * len(self.keys)
         self.unset = columns.get(names.UNSET, nothing)
         self.old = columns.get(names.OLD, nothing)
+        self.images = columns.get(names.IMAGE, nothing)
         self.transactions = columns.get(names.TRANSACTION, nothing)
 
     def position(self, index: int) -> Position:
@@ -84,9 +86,15 @@ class _Reader:
             key=() if operation is Operation.TRUNCATE else self.keys[index] or (),
             cells=self._cells(index, operation),
             old_key=key_in(self.old[index], self.key),
+            before=self._before(index),
             transaction=self.transactions[index],
             time=self.columns[names.TIME][index],
         )
+
+    def _before(self, index: int) -> Mapping[str, Cell] | None:
+        """Return the row before a change by which it finds its row; None where the change was not sent whole."""
+        image = self.images[index]
+        return None if image is None or self.unset[index] else {name: image[name] for name in self.cells}
 
     def _cells(self, index: int, operation: Operation) -> Mapping[str, Cell]:
         if operation is Operation.TRUNCATE:

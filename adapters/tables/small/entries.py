@@ -22,11 +22,11 @@ from lakeward.adapters.tables.companion.entries import (
     RELEASED,
     WAITING,
 )
+from lakeward.adapters.tables.small.key_texts import KeyTexts
 from lakeward.adapters.tables.small.values import arrow_type, key_values
 from lakeward.adapters.tables.small.versions import shown_base
 from lakeward.core.dimension import DELETED
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position
-from lakeward.core.literals import key_text
 from lakeward.core.memory import Base
 from lakeward.core.plan import MergePlan
 
@@ -38,6 +38,7 @@ class Entries:
     """Collects entries of a batch, each with the columns that its kind has."""
 
     plan: MergePlan
+    texts: KeyTexts
     found: list[dict[str, Any]]
 
     @cached_property
@@ -81,7 +82,7 @@ class Entries:
             names.OBJECT: place.object,
             names.ROW: place.row,
             names.BATCH: self.plan.batch,
-            RECORD: key_text(self.plan.dimension, key) if key else None,
+            RECORD: self.texts.text(key) if key else None,
         }
 
     def _event(self, kind: str, event: ChangeEvent) -> dict[str, Any]:
@@ -93,7 +94,7 @@ class Entries:
             not_sent = [path for name in columns for path in _not_sent(name, event.cells.get(name, UNSET))]
         if event.old_key is not None:
             entry[names.OLD] = key_values(event.old_key, dimension)
-            entry[OLD_RECORD] = key_text(dimension, event.old_key)
+            entry[OLD_RECORD] = self.texts.text(event.old_key)
         return entry | {names.UNSET: not_sent or None, names.TRANSACTION: event.transaction}
 
     def _cells(self, cells: Mapping[str, Cell]) -> dict[str, Any]:

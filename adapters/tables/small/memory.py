@@ -15,6 +15,7 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.columns import position_of
 from lakeward.adapters.tables.companion.entries import BASE, CHANGE, DELETE, KIND, OLD_RECORD, RELEASED, WAITING
 from lakeward.adapters.tables.keeping import Keeping
+from lakeward.adapters.tables.small.key_texts import KeyTexts
 from lakeward.adapters.tables.small.values import columns_of, key_in, keys_in, paths_of, sent
 from lakeward.adapters.tables.small.versions import VersionReader
 from lakeward.adapters.tables.small.way import NotSmall, needs_memory
@@ -22,7 +23,6 @@ from lakeward.core.dimension import DELETED, Ordered
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position, canonical
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.fold import Row, row_of
-from lakeward.core.literals import key_text
 from lakeward.core.memory import Base, Change, Hold, Memory
 from lakeward.core.plan import MergePlan
 
@@ -52,15 +52,14 @@ def read_memory(kept: Keeping, plan: MergePlan, touched: Collection[Key]) -> tup
     joined = entries.joined(touched) if not plan.truncates.arrived else frozenset({*touched, *entries.keys()})
     memory.changes = {change.event.position: change for change in entries.changes(joined)}
     memory.bases = entries.bases(joined, memory.changes.values())
-    memory.holds = {hold.position: hold for hold in _holds(plan, joined)}
     return memory, joined
 
 
-def _holds(plan: MergePlan, keys: Collection[Key]) -> Iterator[Hold]:
+def holds_of(plan: MergePlan, keys: Collection[Key], texts: KeyTexts) -> Iterator[Hold]:
     """Return the holds of these keys; those of the plan name their keys by texts."""
-    texts = {key_text(plan.dimension, key): key for key in keys} if plan.holds else {}
+    key_of = {texts.text(key): key for key in keys} if plan.holds else {}
     for hold in plan.holds:
-        own = tuple(texts[str(text)] for (text,) in hold.keys if str(text) in texts)
+        own = tuple(key_of[str(text)] for (text,) in hold.keys if str(text) in key_of)
         if own:
             yield Hold(hold.position, own, hold.reason, hold.batch, hold.transaction)
 

@@ -15,11 +15,12 @@ from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.line import from_arrow
 from lakeward.adapters.spark.resolve import AT_THE_MARK, ID, INCOMPLETE, NO_KEY, as_told
 from lakeward.adapters.spark.truncates import in_force
+from lakeward.adapters.tables.companion.entries import columns_in_part
+from lakeward.adapters.tables.small.entries import Entries
 from lakeward.adapters.tables.small.settled_batch import SettledBatch
-from lakeward.adapters.tables.small.way import NotSmall
+from lakeward.adapters.tables.small.values import arrow_type
 from lakeward.core.events import Position
 from lakeward.core.holds import Waiter, Waiters
-from lakeward.core.literals import key_text
 from lakeward.core.memory import Reason, Reject
 
 _TOLD: Final = {ID: "bigint", "reason": "string", "words": "string"}
@@ -32,19 +33,16 @@ _WORDS: Final[Mapping[Reason, str]] = {
 
 
 
-def rejects_of(found: SettledBatch) -> Sequence[Reject]:
-    """Return the rows of this batch that go into quarantine. Raises NotSmall for one that came with another."""
-    if any(reject.position not in found.batch.places for reject in found.settled.rejects):
-        raise NotSmall("an event that waited cannot be applied")
-    return found.settled.rejects
-
-
 def refused_rows(found: SettledBatch, rejects: Sequence[Reject]) -> DataFrame | None:
-    """Return the rows that go into quarantine, each with what is wrong with it; None where there are none."""
+    """Return the rows that go into quarantine, each with what is wrong with it; None where there are none.
+
+    One that waited, and is none that can be applied, came with an earlier batch.
+    """
     if not rejects:
         return None
     spark, had = found.kept.spark(), {reject.position: reject.reason for reject in found.batch.rejects}
-    rows = found.batch.rows.take(pa.array([found.batch.places[one.position] for one in rejects], pa.int64()))
+    batch, places = _with_waited(found, rejects)
+    rows = batch.take(pa.array([places[one.position] for one in rejects], pa.int64()))
     frame = from_arrow(spark, _with_reasons(rows, rejects, had))
     told = [
         (arrival << 2, reject.reason.value, reject.detail or _WORDS[reject.reason])
@@ -56,12 +54,29 @@ def refused_rows(found: SettledBatch, rejects: Sequence[Reject]) -> DataFrame | 
     return frame.where(IS_REJECT)
 
 
+def _with_waited(found: SettledBatch, rejects: Sequence[Reject]) -> tuple[pa.Table, Mapping[Position, int]]:
+    """Return the rows of the batch, and behind them those of events that waited, with the places of both in it."""
+    rows, places, changes = found.batch.rows, found.batch.places, found.memory.changes
+    waited = [changes[one.position].event for one in rejects if one.position not in places]
+    if not waited:
+        return rows, places
+    entries = Entries(found.plan, found.texts, [])
+    entries.add_waiting(waited)
+    first = 1 + max(rows[names.ARRIVAL].to_pylist(), default=-1)
+    told = [{**entry, names.ARRIVAL: first + index} for index, entry in enumerate(entries.found)]
+    types = {name: arrow_type(type_) for name, type_ in columns_in_part(found.plan.dimension).items()}
+    types |= {field.name: field.type for field in rows.schema}
+    more = {name: pa.array([entry.get(name) for entry in told], type_) for name, type_ in types.items()}
+    own = {event.position: rows.num_rows + index for index, event in enumerate(waited)}
+    return pa.concat_tables([rows, pa.table(more)], promote_options="default"), {**places, **own}
+
+
 def held_keys(found: SettledBatch) -> set[str]:
     """Return the texts of the keys that are held afterwards."""
     plan, settled = found.plan, found.settled
     stand = [] if plan.replaces else [hold for hold in in_force(plan) if hold.position not in settled.closed]
     held = {str(text) for hold in stand for (text,) in hold.keys}
-    held |= {key_text(plan.dimension, key) for hold in settled.holds for key in hold.keys}
+    held |= {found.texts.text(key) for hold in settled.holds for key in hold.keys}
     return held | _moved(found)
 
 
@@ -70,7 +85,7 @@ def _moved(found: SettledBatch) -> set[str]:
     plan = found.plan
     waiting = [change.event for change in found.settled.changes if change.waiting]
     moved = Waiters.of(
-        Waiter(event.position, tuple(key_text(plan.dimension, key) for key in event.keys)) for event in waiting
+        Waiter(event.position, tuple(found.texts.text(key) for key in event.keys)) for event in waiting
     ).moved()
     if plan.replaces or not (plan.holds or plan.releases):
         return moved

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.images import values_in
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
@@ -23,6 +24,8 @@ from lakeward.core.dimension import DELETED, Dimension
 from lakeward.core.events import Key
 from lakeward.core.fold import Row, row_of
 from lakeward.core.plan import MergePlan
+
+_VALUES: Final = "_lakeward_values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,22 @@ def _found_here(rows: Rows, keys: pa.Table, *, with_cells: bool) -> pa.Table | N
     return found.filter(pc.is_null(found[history.shown.known_to]))
 
 
+def find_images(rows: Rows, batch: pa.Table, most: int) -> StoredRows | None:
+    """Find by one query the rows that are equal to an image in a batch, or return None of more than `most`.
+
+    Each has a key of its own, so that equal rows of which nothing tells the place stay apart.
+    """
+    images = batch.filter(pc.is_valid(batch[names.IMAGE])).select([names.IMAGE])
+    if not rows.are_there or not images.num_rows:
+        return StoredRows()
+    wanted = from_arrow(rows.spark(), images).selectExpr(f"{values_in(rows.plan, f'{names.IMAGE}.')} AS {_VALUES}")
+    every = rows.all_as_after()
+    own = [name for name in _wanted(rows.plan, with_cells=True) if name in every.columns]
+    every = every.selectExpr(*map(quoted, own), FILE, POS, f"{values_in(rows.plan)} AS {_VALUES}")
+    found = to_arrow(every.join(F.broadcast(wanted), _VALUES, "left_semi").drop(_VALUES).limit(most + 1))
+    return None if found.num_rows > most else _by_place(found, rows.plan)
+
+
 def find_all(rows: Rows, most: int) -> StoredRows | None:
     """Return all rows of a table, or None where they are more than `most`."""
     if not rows.are_there:
@@ -108,6 +127,13 @@ def _by_key(found: pa.Table, plan: MergePlan, *, with_cells: bool) -> StoredRows
         for key in indices
     }
     return StoredRows(found, by_key, indices, columns)
+
+
+def _by_place(found: pa.Table, plan: MergePlan) -> StoredRows:
+    columns = columns_of(found)
+    own = [name for name in plan.folded.names if name in columns]
+    stored = StoredRows(found, {}, {(index,): [index] for index in range(found.num_rows)}, columns)
+    return replace(stored, by_key={key: _newest(stored.of(key), own) for key in stored.indices})
 
 
 def _newest(stored: Sequence[Mapping[str, Any]], own: Sequence[str]) -> Row:

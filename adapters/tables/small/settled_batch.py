@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
 import pyarrow as pa
 
+from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import fitted
+from lakeward.adapters.spark.images import fitted_images
 from lakeward.adapters.spark.line import to_arrow
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame, in_spark
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.rows import Loaded, Rows
 from lakeward.adapters.tables.small.batch import SmallBatch, read_batch
-from lakeward.adapters.tables.small.memory import read_memory
-from lakeward.adapters.tables.small.rows import StoredRows, find_all, find_rows
-from lakeward.adapters.tables.small.way import NotSmall, touches_all
+from lakeward.adapters.tables.small.key_texts import KeyTexts
+from lakeward.adapters.tables.small.memory import holds_of, read_memory
+from lakeward.adapters.tables.small.rows import StoredRows, find_all, find_images, find_rows
+from lakeward.adapters.tables.small.way import NotSmall, needs_memory, touches_all
 from lakeward.core.append import append
 from lakeward.core.delivery import Delivery, Resolution, Settled
-from lakeward.core.dimension import Dimension, Ordered, Ties
+from lakeward.core.dimension import Dimension, Match, Ordered, Ties
 from lakeward.core.events import Key, Position
+from lakeward.core.fold import Row
+from lakeward.core.images import match
 from lakeward.core.memory import Memory
 from lakeward.core.plan import MergePlan
-from lakeward.core.schema import Schema
 from lakeward.core.settle import settle
 from lakeward.core.splicing import splice
 
@@ -41,26 +45,29 @@ class SettledBatch:
     batch: SmallBatch
     memory: Memory
     keys: Collection[Key]
+    texts: KeyTexts
     stored: StoredRows
     settled: Settled
 
     @classmethod
     def of(cls, kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None) -> Self:
         """Read what a batch meets, and settle it. Raises NotSmall where Spark must work it out."""
-        batch = read_batch(_rows_of(frame, plan.dimension.schema), plan)
+        batch = read_batch(_rows_of(frame, plan), plan)
         touched = {key for event in batch.events for key in event.keys}
         touched |= {key for reject in batch.rejects for key in reject.keys}
         memory, keys = read_memory(kept, plan, touched)
+        texts = KeyTexts.of(plan.dimension, keys, kept.spark)
+        if needs_memory(plan):
+            memory.holds = {hold.position: hold for hold in holds_of(plan, keys, texts)}
         rows = Rows(plan, table, kept.spark)
-        stored = stored_rows(kept, plan, rows, keys)
+        stored = stored_rows(kept, plan, rows, keys, batch.rows)
         memory.closed |= dict.fromkeys(_held_before(kept, plan, batch))
-        dimension, delivery = folded_dimension(plan), _delivery(plan, batch)
+        dimension, delivery = folded_dimension(plan), _delivery(kept, plan, batch)
         if plan.splices is None:
-            work_out = append if plan.appends else settle
-            settled = work_out(dimension, stored.by_key, memory, delivery)
+            settled = _work_of(plan)(dimension, stored.by_key, memory, delivery)
         else:
             settled = splice(dimension, stored.by_key, memory, delivery, plan.splices, plan.facts)
-        return cls(kept, plan, rows, batch, memory, keys, stored, settled)
+        return cls(kept, plan, rows, batch, memory, keys, texts, stored, settled)
 
     @property
     def drops_all(self) -> bool:
@@ -81,15 +88,30 @@ def folded_dimension(plan: MergePlan) -> Dimension:
     return replace(plan.dimension, schema=plan.folded)
 
 
-def _rows_of(frame: Frame, schema: Schema) -> pa.Table:
+def _work_of(plan: MergePlan) -> Callable[[Dimension, Mapping[Key, Row], Memory, Delivery], Settled]:
+    """Return what works a batch out that is no snapshot between others."""
+    if not plan.appends:
+        return settle
+    return match if plan.dimension.match is Match.IMAGE else append
+
+
+def _rows_of(frame: Frame, plan: MergePlan) -> pa.Table:
     """Return the rows of an event frame, nested columns with the types that the table has."""
+    schema = plan.dimension.schema
     if isinstance(frame, LocalFrame) and not any(column.type.is_nested for column in schema):
         return frame.rows
-    return to_arrow(fitted(in_spark(frame), schema))
+    return to_arrow(fitted_images(fitted(in_spark(frame), schema), schema))
 
 
-def stored_rows(kept: Keeping, plan: MergePlan, rows: Rows, keys: Collection[Key]) -> StoredRows:
-    """Return the stored rows that a batch meets: none without a key. Raises NotSmall where they are too many."""
+def stored_rows(
+    kept: Keeping, plan: MergePlan, rows: Rows, keys: Collection[Key], batch: pa.Table
+) -> StoredRows:
+    """Return the stored rows that a batch meets. Raises NotSmall where they are too many."""
+    if names.IMAGE in batch.column_names and not plan.replaces:
+        equal = find_images(rows, batch, kept.small_batch)
+        if equal is None:
+            raise NotSmall(f"the batch touches more than {kept.small_batch:,} rows")
+        return equal
     if touches_all(plan):
         every = find_all(rows, kept.small_batch)
         if every is None:
@@ -115,12 +137,13 @@ def _held_before(kept: Keeping, plan: MergePlan, batch: SmallBatch) -> Iterator[
     yield from (event.position for event in batch.events if event.position[2:] in held)
 
 
-def _delivery(plan: MergePlan, batch: SmallBatch) -> Delivery:
+def _delivery(kept: Keeping, plan: MergePlan, batch: SmallBatch) -> Delivery:
     mended = {event.position[2:]: event for event in batch.events if plan.releases}
     return Delivery(
         number=plan.batch,
         events=[] if plan.releases else batch.events,
         rejects=batch.rejects,
+        object_names=_object_names(kept, plan),
         resolutions=[Resolution(position, mended.get(position[2:])) for position in plan.releases],
         loaded=plan.facts.loaded,
         believed=plan.facts.believed,
@@ -130,3 +153,11 @@ def _delivery(plan: MergePlan, batch: SmallBatch) -> Delivery:
         is_first=plan.is_first,
         suspect_objects=plan.suspect_objects,
     )
+
+
+def _object_names(kept: Keeping, plan: MergePlan) -> Mapping[int, str]:
+    """Return the names of objects where words may name one: of what a person mended, and of ties."""
+    if not plan.releases and plan.dimension.ties is Ties.ARRIVAL:
+        return {}
+    arrived = {found.object.order: found.object.name for found in plan.facts.objects}
+    return {**kept.companion.batches.object_names, **arrived}

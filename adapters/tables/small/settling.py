@@ -13,32 +13,30 @@ from lakeward.adapters.spark.remaking import remade
 from lakeward.adapters.tables.companion.entries import columns_in_part, columns_of
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
+from lakeward.adapters.tables.resolving.passing import cannot_wait
 from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.small.changed_rows import ChangedRows, count_current, removed_rows
 from lakeward.adapters.tables.small.entries import Entries
-from lakeward.adapters.tables.small.refused_rows import held_keys, refused_rows, rejects_of
+from lakeward.adapters.tables.small.refused_rows import held_keys, refused_rows
 from lakeward.adapters.tables.small.settled_batch import SettledBatch
 from lakeward.adapters.tables.small.way import CORE, NotSmall
 from lakeward.core.dimension import Ordered
-from lakeward.core.errors import MendError, SourceError
 from lakeward.core.events import ChangeEvent
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
 
 
 def by_settling(kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None) -> Resolved:
-    """Work out a batch by the core. Raises NotSmall where it turns out to need Spark."""
+    """Work out a batch by the core. Raises NotSmall where it turns out to need Spark, and else as Spark would."""
     try:
         return _resolved(SettledBatch.of(kept, plan, frame, table))
     except (OverflowError, ValueError) as error:
         raise NotSmall(f"a value is none of Python: {error}") from error
-    except (MendError, SourceError) as error:
-        raise NotSmall("Spark knows the names of files for the error") from error
 
 
 def _resolved(found: SettledBatch) -> Resolved:
     plan, settled = found.plan, found.settled
-    changed, rejects = ChangedRows.of(found), rejects_of(found)
+    changed, rejects = ChangedRows.of(found), settled.rejects
     upserts, places = LocalFrame(changed.written(plan), found.kept.spark), changed.places(found)
     removed, count = removed_rows(found, places)
     outcome = Outcome(
@@ -52,6 +50,7 @@ def _resolved(found: SettledBatch) -> Resolved:
         table=found.rows.table,
     )
     read = settled.counts.read + plan.facts.skipped
+    reasons = Counter(reject.reason for reject in rejects if reject.position in found.batch.places)
     return Resolved(
         counts=replace(settled.counts, read=read, skipped=plan.facts.skipped),
         written=len(changed.fresh),
@@ -59,7 +58,7 @@ def _resolved(found: SettledBatch) -> Resolved:
         current=count_current(found),
         numbered=changed.numbered,
         held=len(held_keys(found)),
-        rejects={} if plan.releases else Counter(reject.reason for reject in rejects),
+        rejects={} if plan.releases else reasons,
         log_regressions=settled.log_regressions,
         detail=outcome,
         way=CORE,
@@ -67,16 +66,16 @@ def _resolved(found: SettledBatch) -> Resolved:
 
 
 def _entries(found: SettledBatch) -> pa.Table:
-    """Return what the companion is to remember. Raises NotSmall where that would not tell what a row lacks."""
+    """Return what the companion is to remember. Raises SchemaConflict where it would not say what a row lacks."""
     plan, settled, before = found.plan, found.settled, found.memory.changes
-    entries = Entries(plan, [])
+    entries = Entries(plan, found.texts, [])
     waited = {place for place, change in before.items() if change.waiting}
     changes = [change.event for change in settled.changes if not change.waiting]
     remembered = [event for event in changes if not _is_in_table(found, event)]
     entries.add_changes(remembered)
     waiting = {change.event.position: change.event for change in settled.changes if change.waiting}
     if plan.evolution.lacks and not plan.in_part and waiting.keys() - waited:
-        raise NotSmall("rows that lack a column would wait, and nothing would say that they lack it")
+        raise cannot_wait(plan)
     entries.add_waiting(event for place, event in waiting.items() if place not in waited)
     entries.add_released(before[place].event for place in waited - waiting.keys())
     if plan.in_part and not isinstance(plan.dimension.lateness, Ordered):

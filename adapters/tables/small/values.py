@@ -60,7 +60,7 @@ def key_values(key: Key, dimension: Dimension) -> Mapping[str, Any]:
     pairs = zip(dimension.key, key, strict=True)
     if _NAN not in key:
         return dict(pairs)
-    floating = {column.name for column in dimension.schema if column.type.name in ("float", "double")}
+    floating = {column.name for column in dimension.schema if column.type.is_floating}
     return {name: math.nan if name in floating and part == _NAN else part for name, part in pairs}
 
 

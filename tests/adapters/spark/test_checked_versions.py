@@ -5,6 +5,7 @@ The table is `ordered`: one that remembers its events makes the versions of a ke
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -131,3 +132,28 @@ def test_what_others_altered_is_found_by_its_rule_and_waits_with_the_event_that_
     now = shop.rows(columns=("id", "city"))
     assert {key for key, city in now if city == "city 07"} == {key for key in KEYS if key not in held}
     assert len([row for row in now if row[0] in held]) == len([row for row in rows if row["id"] in held])
+
+
+@pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")
+def test_what_waited_and_meets_such_versions_is_in_quarantine_with_its_own_file(
+    shop: Project, spark: SparkSession
+) -> None:
+    shop.put("20261106-100000000.csv", "X,2026-11-06 10:00:00.000000,1,odd\n")
+    put(shop, "07")
+    assert shop.run(3)["shop.item"]["counts"]["waiting"] == 1
+    alter(shop, spark, lambda rows: reopened([row for row in rows if row["id"] == 1]))
+    given_up = shop.call("quarantine", "discard", "shop.item", "1")
+    assert given_up.code in (0, 3), given_up.err
+    (entry,) = shop.entries()
+    assert (entry["object"], entry["row"], entry["reason"]) == ("20261107-100000000.csv", 1, "history")
+    assert entry["detail"] == f"{Broken.TWO_CURRENT.value} (valid_from = 2026-11-01 10:00:00)"
+    assert json.loads(entry["text"])["city"] == "city 07"
+    assert shop.call("quarantine", "fix", "shop.item", "1").code == 0
+    mended = shop.folder / "shop.item.fix.toml"
+    written = mended.read_text("utf-8").replace('# "id" = ""', '"id" = "1"')
+    written = written.replace('# "city" = ""', '"city" = "city 07"')
+    mended.write_text(written, "utf-8")
+    taken = shop.call("quarantine", "fix", "shop.item", "--from", mended.name)
+    assert taken.code == 0, taken.err
+    replayed = shop.call("quarantine", "replay", "shop.item", "1")
+    assert "20261107-100000000.csv, row 1 meets versions of its key that are not right" in replayed.err

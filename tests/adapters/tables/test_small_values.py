@@ -22,6 +22,7 @@ from lakeward.adapters.tables.companion import entries as companion
 from lakeward.adapters.tables.records import BatchRecord
 from lakeward.adapters.tables.small.batch import read_batch
 from lakeward.adapters.tables.small.entries import Entries, plain
+from lakeward.adapters.tables.small.key_texts import KeyTexts
 from lakeward.adapters.tables.small.memory import _Entries, read_memory
 from lakeward.adapters.tables.small.values import arrow_type, key_rows
 from lakeward.adapters.tables.small.versions import ShownVersions, VersionReader
@@ -188,7 +189,7 @@ def own_columns(dimension: Dimension) -> Mapping[str, Type]:
 
 def remember(plan: MergePlan, events: Sequence[ChangeEvent], waiting: Sequence[ChangeEvent] = ()) -> pa.Table:
     """Return the entries of events, as the companion has them."""
-    found = Entries(plan, [])
+    found = Entries(plan, KeyTexts(plan.dimension), [])
     found.add_changes(events)
     found.add_waiting(waiting)
     return found.rows(columns_of_entries(plan.dimension))
@@ -281,7 +282,7 @@ def test_of_rows_before_what_is_remembered_those_of_other_keys_are_left(
 ) -> None:
     one, other = (key(dimension, data.draw(keys(dimension))) for _ in range(2))
     at = Position(1, data.draw(places(dimension)), 3, 4)
-    found = Entries(plan_of(dimension, BATCH), [])
+    found = Entries(plan_of(dimension, BATCH), KeyTexts(dimension), [])
     for own in {one, other}:
         cells_of_key = dict(zip(dimension.key, own, strict=True))
         cells_of = {c.name: cells_of_key.get(c.name) for c in dimension.schema}
@@ -295,9 +296,9 @@ def test_of_rows_before_what_is_remembered_those_of_other_keys_are_left(
 @given(found=drawn())
 def test_what_was_released_waits_no_more(found: Drawn) -> None:
     events = [event for event in found.events if event.operation is not Operation.TRUNCATE]
-    waits = Entries(found.plan, [])
+    waits = Entries(found.plan, KeyTexts(found.plan.dimension), [])
     waits.add_waiting(events)
-    released = Entries(plan_of(found.dimension, LATER), [])
+    released = Entries(plan_of(found.dimension, LATER), KeyTexts(found.dimension), [])
     released.add_released(events[:1])
     rows = [one.rows(columns_of_entries(found.dimension)) for one in (waits, released)]
     memory = recall(plan_of(found.dimension, NOW), pa.concat_tables(rows))
@@ -373,7 +374,7 @@ def test_the_row_before_what_is_remembered_is_the_one_that_was(data: st.DataObje
     others = {c.name: data.draw(cells(c.type)) for c in dimension.schema if c.name not in dimension.key}
     row = Row({**own, **others}, at)
     plan = plan_of(dimension, BATCH)
-    found = Entries(plan, [])
+    found = Entries(plan, KeyTexts(plan.dimension), [])
     found.add_bases([Base(key(dimension, own), row, BATCH), Base(("none",), None, BATCH)])
     (base,) = recall(plan_of(dimension, NOW), found.rows(columns_of_entries(dimension))).bases.values()
     assert (base.key, base.batch) == (key(dimension, own), BATCH)
@@ -419,7 +420,7 @@ def test_versions_are_read_back_as_they_are_shown_and_remembered(
     assert reader is not None
     without_key = replace_all(versions, previous_key=previous_key)
     assert told_of(reader.versions(stored.to_pylist())) == told_of(without_key)
-    found = Entries(plan, [])
+    found = Entries(plan, KeyTexts(plan.dimension), [])
     found.add_bases([Base(this, row_of(versions), BATCH)])
     (base,) = recall(plan_of(dimension, NOW), found.rows(columns_of_entries(dimension))).bases.values()
     assert base.row is not None
@@ -427,7 +428,7 @@ def test_versions_are_read_back_as_they_are_shown_and_remembered(
 
 
 def has_floating_key(dimension: Dimension) -> bool:
-    return any(c.name in dimension.key and c.type.name in ("float", "double") for c in dimension.schema)
+    return any(c.name in dimension.key and c.type.is_floating for c in dimension.schema)
 
 
 def replace_all(versions: Sequence[Version], *, previous_key: bool) -> Sequence[Version]:

@@ -18,17 +18,15 @@ from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolve import resolved_by
 from lakeward.adapters.tables.small import settled_batch
 from lakeward.adapters.tables.small.memory import MOST_ENTRIES, read_memory
-from lakeward.adapters.tables.small.refused_rows import rejects_of
 from lakeward.adapters.tables.small.settling import by_settling
 from lakeward.adapters.tables.small.way import CORE, NotSmall, reason_for_spark
 from lakeward.adapters.tables.text_sets import TextSet
 from lakeward.core.dimension import Deletes, Dimension, Match, TableName
-from lakeward.core.errors import MendError
 from lakeward.core.events import Operation, Position
 from lakeward.core.evolution import Evolution
 from lakeward.core.facts import BatchFacts
 from lakeward.core.history.options import History
-from lakeward.core.memory import Reason, Record, Reject
+from lakeward.core.memory import Record
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.truncates import Truncates
@@ -100,7 +98,17 @@ def frame_of(value: Any, operation: str = "update") -> LocalFrame:
 def touches_too_many(patch: pytest.MonkeyPatch) -> str:
     patch.setattr(settled_batch, "find_all", lambda _rows, most: None if most == MOST else {})
     plan = plan_of(deletes=Deletes.SOFT, truncates=Truncates(arrived=(PLACE,)))
-    return not_small(lambda: settled_batch.stored_rows(keeping(), plan, SimpleNamespace(), [(1,)]))  # type: ignore[arg-type]
+    return too_many_rows(plan, pa.table({}))
+
+
+def equals_too_many(patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(settled_batch, "find_images", lambda _rows, _batch, most: None if most == MOST else {})
+    return too_many_rows(plan_of(key=(), match=Match.IMAGE, appends=True), pa.table({names.IMAGE: []}))
+
+
+def too_many_rows(plan: MergePlan, batch: pa.Table) -> str:
+    rows: Any = SimpleNamespace()
+    return not_small(lambda: settled_batch.stored_rows(keeping(), plan, rows, [(1,)], batch))
 
 
 def lies_behind_the_calendar(_patch: pytest.MonkeyPatch) -> str:
@@ -115,27 +123,10 @@ def remembers_too_much(_patch: pytest.MonkeyPatch) -> str:
     return not_small(lambda: read_memory(kept, plan_of(recalls=True), [(1,)]))
 
 
-def waited_and_is_none(_patch: pytest.MonkeyPatch) -> str:
-    settled = SimpleNamespace(rejects=[Reject(PLACE, Reason.INCOMPLETE_ROW)])
-    found: Any = SimpleNamespace(settled=settled, batch=SimpleNamespace(places={}))
-    return not_small(lambda: rejects_of(found))
-
-
-def refuses_a_mended_row(patch: pytest.MonkeyPatch) -> str:
-    def refuse(*_: object) -> None:
-        raise MendError("a mended row cannot be applied")
-
-    patch.setattr(settled_batch, "settle", refuse)
-    plan = plan_of()
-    return not_small(lambda: by_settling(keeping(), plan, frame_of(pa.array(["x"])), None))
-
-
-def is_joined(_patch: pytest.MonkeyPatch) -> str:
-    """The rows of joined tables are worked out in modules that do not know this way."""
+def test_the_rows_of_joined_tables_are_worked_out_in_modules_that_do_not_know_this_way() -> None:
     written = [path.read_text("utf-8") for path in (ROOT / "adapters/tables").glob("join*.py")]
     assert written
     assert not any(word in text for text in written for word in ("resolved_by", "tables.small"))
-    return ""
 
 
 EMPTY = TextSet(words=("",))
@@ -143,34 +134,25 @@ TELLS = History(previous_key=True)
 
 CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
     "of more than `small_batch` rows": (lambda _: reason(plan_of(rows=MOST + 1)), "more than 20,000 rows"),
-    "of tables whose rows are found by their images": (
-        lambda _: reason(plan_of(match=Match.IMAGE)),
-        "by their images",
-    ),
     "whose full load or truncate touches more than `small_batch` rows that are kept": (
         touches_too_many,
         "touches more than 20,000 rows",
     ),
+    "whose images more than `small_batch` rows are equal to": (equals_too_many, "touches more than 20,000 rows"),
     "where more than a million entries are remembered, or 250,000 of keys that may matter": (
         remembers_too_much,
         "more than 1,000,000 entries",
     ),
-    "of histories with `previous_key` and a floating key": (
-        lambda _: reason(plan_of({"id": "double", "a": "string"}, history=TELLS)),
-        "floating numbers",
+    "that meet a time outside of the years 1 to 9999, which another writer has put into the table": (
+        lies_behind_the_calendar,
+        "none of Python",
     ),
-    "with times outside of the years 1 to 9999 in stored rows": (lies_behind_the_calendar, "none of Python"),
-    "where an event that waited turns out to be none that can be applied, or a mended row is refused": (
-        lambda patch: "; ".join([waited_and_is_none(patch), refuses_a_mended_row(patch)]),
-        "an event that waited cannot be applied; Spark knows the names of files",
-    ),
-    "of joined tables": (is_joined, ""),
 }
 """Of each row of the page a case, and what is said of it."""
 
 
 def rows_of_the_page() -> list[str]:
-    text = PAGE.read_text("utf-8").split("Spark still works out:")[1]
+    text = PAGE.read_text("utf-8").split("Spark still works out batches of joined tables")[1]
     rows = re.findall(r"^\| (.+?) \| .+ \|$", text, re.MULTILINE)
     assert rows[0] == "batches"
     return [row for row in rows[1:] if not row.startswith("--")]
@@ -186,15 +168,8 @@ def test_spark_works_out_what_the_page_says(monkeypatch: pytest.MonkeyPatch, row
     assert words in told(monkeypatch)
 
 
-@pytest.mark.parametrize(
-    ("plan", "most", "words"),
-    [
-        (plan_of(), 0, "`small_batch` is 0"),
-        (plan_of({"id": "float", "a": "int"}, history=TELLS), MOST, "floating numbers"),
-    ],
-)
-def test_these_are_reasons_as_well(plan: MergePlan, most: int, words: str) -> None:
-    assert words in reason(plan, most=most)
+def test_no_batch_is_small_where_the_settings_say_so() -> None:
+    assert "`small_batch` is 0" in reason(plan_of(), most=0)
 
 
 @pytest.mark.parametrize(
@@ -210,6 +185,7 @@ def test_these_are_reasons_as_well(plan: MergePlan, most: int, words: str) -> No
         plan_of(deletes=Deletes.SOFT, truncates=Truncates(arrived=(PLACE,))),
         plan_of(replaces=True),
         plan_of(appends=True),
+        plan_of(key=(), match=Match.IMAGE, appends=True),
     ],
 )
 def test_the_core_works_out_all_others(plan: MergePlan) -> None:
