@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -188,8 +189,9 @@ def test_changes_of_mariadb(project: Project, mariadb: servers.Server, monkeypat
 THEN_KAFKA = """
 [source.kafka]
 servers = "{servers}"
-topics = "shop.{{schema}}.{{table}}"
-decimals = "string"
+format = "{form}"
+topics = "{form}.{{schema}}.{{table}}"
+{more}
 
 [catalogue]
 kind = "jdbc"
@@ -205,30 +207,52 @@ history = {{ validity = "time" }}
 """
 
 
+def as_debezium(row: dict[str, Any], time: datetime, *, is_delete: bool) -> dict[str, Any]:
+    lsn = int(time.timestamp())
+    source = {"schema": "shop", "table": "item", "ts_ms": lsn * 1000, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
+    images = {"before": row, "after": None} if is_delete else {"before": None, "after": row}
+    return {"op": "d" if is_delete else "u", **images, "source": source}
+
+
+def as_dms(row: dict[str, Any], time: datetime, *, is_delete: bool) -> dict[str, Any]:
+    said = {"timestamp": time.isoformat(), "record-type": "data", "schema-name": "shop", "table-name": "item"}
+    place = {"operation": "delete" if is_delete else "update", "stream-position": str(int(time.timestamp()))}
+    return {"data": row, "metadata": {**said, **place}}
+
+
+FORMS = [
+    pytest.param("debezium", 'decimals = "string"', as_debezium, id="debezium"),
+    pytest.param("dms-json", "", as_dms, marks=pytest.mark.long, id="dms"),
+]
+
+
 @on_each_line
+@pytest.mark.parametrize(("form", "more", "message"), FORMS)
 def test_a_snapshot_of_postgresql_goes_on_with_a_topic(
-    project: Project, postgresql: servers.Server, kafka_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+    project: Project,
+    postgresql: servers.Server,
+    kafka_broker: RunningBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+    more: str,
+    message: Callable[..., dict[str, Any]],
 ) -> None:
     postgresql.tell("""
         DROP SCHEMA IF EXISTS shop CASCADE; CREATE SCHEMA shop;
         CREATE TABLE shop.item (id int PRIMARY KEY, name text, price numeric(8,2));
         INSERT INTO shop.item VALUES (1, 'a', 1.50), (2, 'b', NULL), (3, 'c', 3)""")
-    topic = "shop.shop.item"
+    topic = f"{form}.shop.item"
     kafka_broker.create(topic, partitions=2)
 
     def send(key: int, name: str | None, time: datetime) -> None:
-        """Send a change of a row as Debezium does; without a name it is a delete."""
-        row = {"id": key, "name": name, "price": "9.10"}
-        lsn = int(time.timestamp())
-        source = {"schema": "shop", "table": "item", "ts_ms": lsn * 1000, "lsn": lsn}
-        source["sequence"] = f'["{lsn}","{lsn}"]'
-        images = {"before": row, "after": None} if name is None else {"before": None, "after": row}
-        value = {"op": "d" if name is None else "u", **images, "source": source}
+        """Send a change of a row; without a name it is a delete."""
+        value = message({"id": key, "name": name, "price": "9.10"}, time, is_delete=name is None)
         kafka_broker.send(topic, json.dumps(value).encode(), key=b'{"id":%d}' % key, partition=key % 2)
 
     before, began, behind = (datetime(2026, 11, 30, tzinfo=UTC) + timedelta(days=day) for day in (0, 1, 2))
     send(1, "sent before the snapshot", before)
-    configure(project, postgresql, THEN_KAFKA.format(servers=kafka_broker.servers), monkeypatch)
+    feed = THEN_KAFKA.format(servers=kafka_broker.servers, form=form, more=more)
+    configure(project, postgresql, feed, monkeypatch)
     file = project.folder / "lakeward.toml"
     text = file.read_text("utf-8").replace('kind = "jdbc"\n', 'kind = "jdbc"\nthen = "kafka"\n', 1)
     file.write_text(text, "utf-8")
