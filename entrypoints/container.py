@@ -34,6 +34,7 @@ from lakeward.core.ports import (
 from lakeward.core.schema import Schema
 from lakeward.entrypoints.joins import JoinedSettings
 from lakeward.entrypoints.leasing import Tenure
+from lakeward.entrypoints.logs import ids_of_run
 from lakeward.entrypoints.sections import TableSettings
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.shaping import check_rules, shaped
@@ -75,7 +76,8 @@ class LateSpark:
         asked = self.runtime.settings if self.runtime is not None else {}
         jars = self.runtime.jars if self.runtime is not None else set()
         log = self.configured.state / "spark.log"
-        return Sessions(jars, {**given, **asked}, log, self.on_fetch, archives=self.archives)
+        ids = self.runtime.run_ids if self.runtime is not None else {}
+        return Sessions(jars, {**given, **asked}, log, self.on_fetch, archives=self.archives, run_ids=ids)
 
     def lost(self, what: str, error: BaseException) -> EngineLost | None:
         """Return what to say where an error comes of this: Java has ended by itself."""
@@ -98,6 +100,7 @@ def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -
     runtime.table_keys, runtime.joined_keys = keys_of(TableSettings), keys_of(JoinedSettings)
     runtime.joined = list(configured.joined)
     runtime.declared = configured.declared()
+    runtime.run_ids = ids_of_run()
     runtime.small_batch = configured.settings.spark.small_batch
     runtime.secret = lambda name: registry.secrets.build(name.kind, {}, runtime).read(name.name)
     spark.runtime = runtime

@@ -23,16 +23,13 @@ from lakeward.entrypoints.cli import exit_code_of
 from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.context import AT_END, complete, container_of, start_logging
 from lakeward.entrypoints.joining import chosen
+from lakeward.entrypoints.logs import RUN_IDS, bind_run_ids
 from lakeward.entrypoints.settings import Configured, load, validate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = structlog.get_logger()
-
-_CONTEXT: Final = ("correlation_id", "dag_name", "task_id")
-"""What an orchestrator calls the run; each log line has them."""
-
 
 class JobFailed(Exception):
     """A table failed, or nothing could be run: the text says what, what was found, and what to do."""
@@ -47,7 +44,7 @@ class Request:
     report: str | None = None
     max_minutes: float | None = None
     formats: Collection[str] | None = None
-    context: Mapping[str, str]
+    run_ids: Mapping[str, str]
 
 
 class _Parser(ArgumentParser):
@@ -66,7 +63,7 @@ def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> 
     parser.add_argument("--report")
     parser.add_argument("--max-minutes", type=_minutes)
     parser.add_argument("--datalake-formats")
-    for name in _CONTEXT:
+    for name in RUN_IDS:
         parser.add_argument(f"--{name}")
     found, others = parser.parse_known_args(list(arguments))
     _refuse_unknown(others, reserved)
@@ -77,7 +74,7 @@ def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> 
         report=found.report,
         max_minutes=found.max_minutes,
         formats=None if said is None else {name.strip().lower() for name in said.split(",")},
-        context={name: value for name in _CONTEXT if (value := getattr(found, name)) is not None},
+        run_ids={name: value for name in RUN_IDS if (value := getattr(found, name)) is not None},
     )
 
 
@@ -117,12 +114,12 @@ def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, A
     try:
         try:
             request = read_arguments(arguments, reserved)
-            structlog.contextvars.bind_contextvars(**request.context)
+            bind_run_ids(request.run_ids)
             content = _carry_out(request)
         except LakewardError as error:
             content = {"error": documents.error(error), "exit_code": exit_code_of(error)}
-        context = {} if request is None else request.context
-        document = documents.json_values("run", {"run": run_id, **context, **content})
+        ids = {} if request is None else request.run_ids
+        document = documents.json_values("run", {"run": run_id, **ids, **content})
         errors += _errors(document)
         if request is not None and request.report is not None:
             errors += _write(request.report, json.dumps(document, indent=2, ensure_ascii=False))

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import structlog
@@ -64,6 +64,20 @@ def configure(*, as_json: bool, level: str = "info", reports: bool = False) -> s
     structlog.contextvars.bind_contextvars(run=run)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     return run
+
+
+RUN_IDS: Final = ("correlation_id", "dag_name", "task_id")
+"""What an orchestrator calls a run."""
+
+
+def bind_run_ids(ids: Mapping[str, str]) -> None:
+    """Give each log line from now on what an orchestrator calls the run; its keys are of `RUN_IDS`."""
+    structlog.contextvars.bind_contextvars(**ids)
+
+
+def ids_of_run() -> Mapping[str, str]:
+    """Return what an orchestrator calls the run, as it was bound."""
+    return {name: value for name, value in structlog.contextvars.get_contextvars().items() if name in RUN_IDS}
 
 
 def log_failure(error: BaseException, say: Callable[..., object]) -> None:

@@ -62,7 +62,8 @@ class Runtime:
     a secret, when it is needed and not before. `declared` are the columns, as the lake has them, of those tables of
     which the settings, or the catalogue, say them all, joined tables included. A batch of at most `small_batch`
     rows may be read and worked out without Spark; 0 means that none is. A process that `runs_once` ends with what
-    was there when it looked first, so that a source which never rests does not keep it.
+    was there when it looked first, so that a source which never rests does not keep it. `run_ids` are what an
+    orchestrator calls the run, by their names: a commit keeps them among its properties.
     """
 
     spark: Callable[[], Any]
@@ -79,6 +80,7 @@ class Runtime:
     joined_keys: tuple[str, ...] = ()
     small_batch: int = SMALL_BATCH
     runs_once: bool = False
+    run_ids: Mapping[str, str] = field(default_factory=dict)
 
     def require(self, *jars: str, settings: Mapping[str, str] | None = None) -> None:
         """Ask for groups of jars, for other jars by `coordinates@sha256`, and for session settings."""

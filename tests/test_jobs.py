@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from altering import opened
 from buckets import Buckets
 from project import ITEM, Project
 from pyspark.sql import SparkSession
@@ -45,9 +46,13 @@ def test_a_job_reads_its_settings_from_a_bucket_and_leaves_its_report_there(
         for file in (project.folder / "state").glob("ledger*"):
             file.unlink()
         project.put(f"2026112{number}-100000000.csv", f"U,1,b{number},2.00\n")
-        ended = job.run(argv[1:-2])
+        ended = job.run([*argv[1:-2], "--correlation_id", f"7f{number}", "--task_id=load"])
         assert (ended["exit_code"], ended["tables"][0]["counts"]["applied"]) == (0, 1)
     assert job.run([*argv[1:-2], "--tables", "shop.item"])["tables"][0]["batch_count"] == 0
+    with opened(project, "shop", "item") as table:
+        said = [one.summary for one in table.snapshots() if one.summary is not None]
+    ids = [(one["lakeward.correlation_id"], one["lakeward.task_id"]) for one in said]
+    assert ids == [(None, None), ("7f0", "load"), ("7f1", "load")]
     assert spark.range(1).count() == 1
 
 
@@ -63,6 +68,19 @@ DEFAULTS = {
 }
 """What a platform may start Spark with; none of it changes a row."""
 
+LOGGING = """
+rootLogger.level = info
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = info
+appender.console.layout.pattern = %X{mdc.dag_name} %c{1} %m%n
+"""
+"""Shows the ids of the run in Spark's own log, whose level in Python is that of the gateway."""
+
 
 @pytest.mark.parametrize("project", ["delta"], indirect=True)
 def test_a_job_runs_in_a_spark_of_a_platform(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,11 +94,17 @@ def test_a_job_runs_in_a_spark_of_a_platform(project: Project, monkeypatch: pyte
     defaults = "".join(f"{name} {value}\n" for name, value in {**DEFAULTS, "spark.jars": jars}.items())
     (project.folder / "conf").mkdir()
     (project.folder / "conf/spark-defaults.conf").write_text(defaults, "utf-8")
+    (project.folder / "conf/log4j2.properties").write_text(LOGGING, "utf-8")
     arguments = ["--settings", "lakeward.toml", "--report", "report.json", "--datalake-formats", "delta"]
-    command = [sys.executable, "-m", "lakeward.entrypoints.glue", *arguments, "--JOB_NAME", "shop"]
+    ours = ["--JOB_NAME", "shop", "--dag_name", "nightly"]
+    command = [sys.executable, "-m", "lakeward.entrypoints.glue", *arguments, *ours]
     monkeypatch.setenv("SPARK_CONF_DIR", str(project.folder / "conf"))
     ended = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
+    assert "\nnightly Executor Running task" in ended.stderr
+    log = project.folder / "lake/shop/item/_delta_log/00000000000000000001.json"
+    said = json.loads(log.read_text("utf-8").splitlines()[0])["commitInfo"]["userMetadata"]
+    assert json.loads(said)["lakeward.dag_name"] == "nightly"
     report = json.loads((project.folder / "report.json").read_text("utf-8"))
     assert (report["exit_code"], report["tables"][0]["counts"]["quarantined"]) == (3, 1)
     rows = [(i, n, at.isoformat(), str(p)) for i, n, at, p in project.rows(columns=("id", "name", "at", "price"))]

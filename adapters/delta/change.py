@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -182,9 +183,12 @@ class Change:
                 todo="Nothing was applied. This is a defect of lakeward: please report it.",
             )
 
-    def commit(self, progress: Progress, written: int, removed: int) -> Commit:
-        """Make the change visible, with the progress: one version of the log."""
-        said = {SCHEMA: "; ".join(map(str, self.schema_changes))} if self.schema_changes else {}
+    def commit(
+        self, progress: Progress, written: int, removed: int, run_ids: Mapping[str, str] = MappingProxyType({})
+    ) -> Commit:
+        """Make the change visible, with the progress and the ids of the run: one version of the log."""
+        said = {f"lakeward.{name}": value for name, value in run_ids.items()}
+        said |= {SCHEMA: "; ".join(map(str, self.schema_changes))} if self.schema_changes else {}
         operation = operation_of(self.jvm, progress.batch, changes_columns=bool(self.schema_changes))
         self.is_sent = True
         version = commit(self.jvm, self.transaction, [*self.added, *self.removed], progress, said, operation)

@@ -94,4 +94,5 @@ class DeltaLake:
             self.tables.get(dimension.name, TableOptions()),
             self.runtime.spark,
             self.runtime.small_batch,
+            self.runtime.run_ids,
         )

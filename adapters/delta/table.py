@@ -7,9 +7,10 @@ removed files for the rows that they replace, and the progress, all or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -103,10 +104,12 @@ class DeltaTable:
         options: TableOptions,
         spark: Callable[[], SparkSession],
         small_batch: int = SMALL_BATCH,
+        run_ids: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.places = places
         self.options = options
         self.spark = spark
+        self.run_ids = run_ids
         self.path = places.of(dimension.name)
         make = partial(DeltaBeside, places, dimension.name, spark)
         earlier = DeltaEarlier(make(CHANGES, {}, tuple), partial(oldest_batch, places, dimension.name))
@@ -186,7 +189,7 @@ class DeltaTable:
             with staging(what, change, "Delta"):
                 self._stage(change, plan, resolved)
                 change.check(what, plan.batch, resolved.written, resolved.removed)
-                return change.commit(progress, resolved.written, resolved.removed)
+                return change.commit(progress, resolved.written, resolved.removed, self.run_ids)
 
     def _begun(self, plan: MergePlan, table: Loaded | None) -> Change:
         """Begin a change of the table as it was read, with the columns that it has afterwards; make it first."""

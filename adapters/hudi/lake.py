@@ -95,6 +95,7 @@ class HudiLake:
             self.tables.get(dimension.name, TableOptions()),
             self.runtime.spark,
             self.runtime.small_batch,
+            self.runtime.run_ids,
         )
 
 

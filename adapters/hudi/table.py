@@ -6,9 +6,10 @@ commit is one instant of the timeline: a log or new files for what is written an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from deltalake.exceptions import DeltaError
@@ -76,10 +77,12 @@ class HudiTable:
         options: TableOptions,
         spark: Callable[[], SparkSession],
         small_batch: int = SMALL_BATCH,
+        run_ids: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.places = places
         self.options = options
         self.spark = spark
+        self.run_ids = run_ids
         self.folder = places.at(dimension.name)
         self.path = str(self.folder)
         make = partial(DeltaBeside, places, dimension.name, spark)
@@ -182,7 +185,7 @@ class HudiTable:
                 options = {
                     **writing.options_of(self.dimension, self.options, layout.theirs),
                     **writing.operation_of(plan, replaces=replaces),
-                    **writing.said(progress, layout),
+                    **writing.said(progress, layout, self.run_ids),
                 }
                 records.write.format("hudi").options(**options).mode("append").save(self.path)
             return Commit(self.made(plan.batch), resolved.written, resolved.removed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -92,9 +93,15 @@ def operation_of(plan: MergePlan, *, replaces: bool) -> Mapping[str, str]:
     return REPLACING if replaces else {f"{_WRITE}operation": operation}
 
 
-def said(progress: Progress, layout: Layout) -> Mapping[str, str]:
-    """Return what the commit says of itself: Hudi keeps nowhere into how many buckets it hashes, and which keys."""
-    return {PROGRESS: progress.to_json(), LAYOUT: layout.to_json()}
+def said(
+    progress: Progress, layout: Layout, run_ids: Mapping[str, str] = MappingProxyType({})
+) -> Mapping[str, str]:
+    """Return what the commit says of itself, with the ids of the run.
+
+    Hudi keeps nowhere into how many buckets it hashes, and which keys.
+    """
+    ids = {f"{PREFIX}{name}": value for name, value in run_ids.items()}
+    return {PROGRESS: progress.to_json(), LAYOUT: layout.to_json(), **ids}
 
 
 def as_records(rows: DataFrame, dimension: Dimension, layout: Layout) -> DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -179,10 +180,14 @@ class Change:
                 todo="Nothing was applied. This is a defect of lakeward: please report it.",
             )
 
-    def commit(self, progress: Progress, written: int, removed: int) -> Commit:
-        """Make the change visible, with the progress, and move the tag to it: one transaction."""
+    def commit(
+        self, progress: Progress, written: int, removed: int, run_ids: Mapping[str, str] = MappingProxyType({})
+    ) -> Commit:
+        """Make the change visible, with the progress and the ids of the run, and move the tag to it: at once."""
         transaction = self.transaction
         update = self._update(transaction).set(PROPERTY, progress.to_json())
+        for name, value in run_ids.items():
+            update.set(f"lakeward.{name}", value)
         if self.schema_changes:
             update.set(SCHEMA_PROPERTY, "; ".join(map(str, self.schema_changes)))
         update.commit()

@@ -90,4 +90,5 @@ class IcebergLake:
         from lakeward.adapters.iceberg.table import IcebergTable  # noqa: PLC0415  # Spark is imported late
 
         options = self.tables.get(dimension.name, TableOptions())
-        return IcebergTable(self.catalog, dimension, options, self.runtime.spark, self.runtime.small_batch)
+        runtime = self.runtime
+        return IcebergTable(self.catalog, dimension, options, runtime.spark, runtime.small_batch, runtime.run_ids)

@@ -7,9 +7,10 @@ they replace, and the progress, all or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -98,10 +99,12 @@ class IcebergTable:
         options: TableOptions,
         spark: Callable[[], SparkSession],
         small_batch: int = SMALL_BATCH,
+        run_ids: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.catalog = catalog
         self.options = options
         self.spark = spark
+        self.run_ids = run_ids
         make, earlier = (
             partial(IcebergBeside, catalog, dimension.name, spark),
             IcebergEarlier(catalog, dimension.name),
@@ -201,7 +204,7 @@ class IcebergTable:
             with staging(what, change, "the catalog"):
                 self._stage(change, plan, resolved)
                 change.check(what, resolved.written, resolved.removed)
-                return change.commit(progress, resolved.written, resolved.removed)
+                return change.commit(progress, resolved.written, resolved.removed, self.run_ids)
 
     def _begun(self, plan: MergePlan, table: Loaded | None) -> Change:
         """Begin a change of the table as it was read, with the columns that it has afterwards; make it first."""

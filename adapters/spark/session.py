@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from pyspark import SparkConf, SparkContext, java_gateway
@@ -123,7 +124,7 @@ class Sessions:
     Tables are worked on in threads, and settings that say how to read and write are
     those of a session. Where a platform (Glue, EMR) has started Spark already, that is used as
     it is, with its own jars. One that `archives` leaves an archive of Java's classes when
-    it is stopped, which later ones start with.
+    it is stopped, which later ones start with. `run_ids` are what an orchestrator calls the run.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class Sessions:
         on_fetch: Callable[[str, int], Progress | None] = lambda _file, _size: None,
         *,
         archives: bool = False,
+        run_ids: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         fixed = sorted(set(settings) & set(SETTINGS))
         if fixed:
@@ -148,6 +150,7 @@ class Sessions:
         self.log = log
         self.on_fetch = on_fetch
         self.archives = archives
+        self.run_ids = run_ids
         self.archive: Path | None = None
         self._lock = threading.Lock()
         self._first: SparkSession | None = None
@@ -166,6 +169,9 @@ class Sessions:
                 if session.conf.isModifiable(name) or name.startswith("spark.sql.catalog."):
                     session.conf.set(name, value)
             _make_active(session)
+            # The log of a task has these in its context (Spark, "Configuring Logging"): a pattern may print them.
+            for name, value in self.run_ids.items():
+                session.sparkContext.setLocalProperty(f"mdc.{name}", value)
             # A thread works on one table at a time, so that a pool a thread is a pool a table in hand.
             session.sparkContext.setLocalProperty("spark.scheduler.pool", f"lakeward-{threading.get_ident()}")
         return session

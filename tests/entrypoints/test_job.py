@@ -28,10 +28,10 @@ def test_arguments_are_read_as_platforms_write_them() -> None:
         ["shop.item", "shop.order"],
         9.5,
     )
-    assert (request.formats, request.context) == ({"delta", "iceberg"}, {"correlation_id": "7f"})
+    assert (request.formats, request.run_ids) == ({"delta", "iceberg"}, {"correlation_id": "7f"})
     named = read_arguments(["--settings=a.toml", "--dag_name", "d", "--task_id", "t", "--report", "r.json"])
     assert (named.settings, named.report, named.formats) == ("a.toml", "r.json", None)
-    assert named.context == {"dag_name": "d", "task_id": "t"}
+    assert named.run_ids == {"dag_name": "d", "task_id": "t"}
 
 
 @pytest.mark.parametrize(
