@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
 from urllib.parse import unquote
@@ -20,6 +20,9 @@ from lakeward.plugins.options import NamedSecret
 
 _DRIVERS: Final = {"postgresql": "postgresql", "mariadb": "mariadb"}
 """Databases whose driver is in the list of jars, by the word behind `jdbc:`; the value is what needs it there."""
+
+_LOGIN: Final = "28"
+"""The class of SQLSTATE that says who may not log in (ISO 9075; both PostgreSQL and MariaDB)."""
 
 _OF_SECRETS: Final = re.compile(r"(?i)pass|pwd|pw$|secret|token|credential|(?:api|access|private)_?key$")
 """What the names of properties have in them whose values are secrets, whatever the driver."""
@@ -112,20 +115,64 @@ def driver_jars(options: ConnectionOptions, section: str) -> Sequence[Jar]:
 
 
 @contextmanager
-def connect(java: Any, options: ConnectionOptions, password: Secret | None) -> Iterator[Any]:
+def connect(
+    java: Any, options: ConnectionOptions, password: Secret | None, again: Callable[[], Secret | None]
+) -> Iterator[Any]:
     """Connect to the database, in a JVM whose class path has the driver; closed with the context.
 
+    Where nobody is let in, the password is read `again`: it may have been changed just now, and is tried once.
     Raises Py4JError as the driver does: show of it what `driver_message` returns, and nothing else.
     """
-    properties = java.java.util.Properties()
-    for name, value in login(options, password).items():
-        properties.setProperty(name, value)
     java.java.sql.DriverManager.setLoginTimeout(options.timeout)
-    connection = java.java.sql.DriverManager.getConnection(options.url, properties)
+    try:
+        connection = _opened(java, options, password)
+    except Py4JJavaError as refused:
+        newer = again() if is_login(refused.java_exception) else None
+        if newer is None or password is None or newer.reveal() == password.reveal():
+            raise
+        try:
+            connection = _opened(java, options, newer)
+        except Py4JJavaError:
+            raise refused from None
     try:
         yield connection
     finally:
         connection.close()
+
+
+def _opened(java: Any, options: ConnectionOptions, password: Secret | None) -> Any:
+    properties = java.java.util.Properties()
+    for name, value in login(options, password).items():
+        properties.setProperty(name, value)
+    return java.java.sql.DriverManager.getConnection(options.url, properties)
+
+
+def is_login(java: Any) -> bool:
+    """Return whether an exception of Java, or one that led to it, says that nobody is let in."""
+    return any(state.startswith(_LOGIN) for state in states_of(java))
+
+
+def states_of(java: Any) -> Sequence[str]:
+    """Return the SQLSTATEs of an exception of Java and of those that led to it."""
+    return [state for state in map(_state, chain_of(java)) if state is not None]
+
+
+def chain_of(java: Any) -> Sequence[Any]:
+    """Return an exception of Java and those that led to it."""
+    found: list[Any] = []
+    while java is not None and len(found) < 20:
+        found.append(java)
+        java = java.getCause()
+    return found
+
+
+def _state(java: Any) -> str | None:
+    """Return the SQLSTATE of an exception; None of one that is not of a database."""
+    try:
+        state = java.getSQLState()
+    except Exception:  # noqa: BLE001  # py4j has an error of its own for a method that is not there
+        return None
+    return None if state is None else str(state)
 
 
 def login(options: ConnectionOptions, password: Secret | None) -> dict[str, str]:

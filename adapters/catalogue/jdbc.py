@@ -40,15 +40,18 @@ class JdbcCatalogue:
 
     def describe(self, tables: Collection[TableName]) -> Mapping[TableName, SourceTable]:
         """Return what the database says of these tables."""
-        password = None if self.options.password is None else self.secret(self.options.password)
+        password = self._password()
         jars = [fetch(jar) for jar in driver_jars(self.options, "catalogue")]
         with jvm(jars) as java:
             try:
-                with connect(java, self.options, password) as connection:
+                with connect(java, self.options, password, self._password) as connection:
                     return describe(connection, self.options, tables)
             except Py4JError as error:
                 # Not `from error`: what a driver says may have the password in it.
                 raise self._unreachable(error, password) from None
+
+    def _password(self) -> Secret | None:
+        return None if self.options.password is None else self.secret(self.options.password)
 
     def _unreachable(self, error: Py4JError, password: Secret | None) -> CatalogueUnreachable:
         return CatalogueUnreachable(

@@ -99,7 +99,7 @@ class Database:
     def _connect(self, spark: SparkSession, table: TableName) -> Iterator[Any]:
         password = self._password()
         try:
-            with connect(spark._jvm, self.options, password) as connection:
+            with connect(spark._jvm, self.options, password, self._password) as connection:
                 yield connection
         except FAILURES as error:
             # Not `from error`: what a driver says may have the password in it.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lakeward.adapters.catalogue.connection import ConnectionOptions, bare_url
+from lakeward.adapters.catalogue.connection import ConnectionOptions, bare_url, chain_of, is_login, states_of
 from lakeward.adapters.spark.errors import is_cut_off, root_cause
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
 from lakeward.core.secrets import Secret
-
-_LOGIN: Final = "28"
-"""The class of SQLSTATE that says who may not log in (ISO 9075; both PostgreSQL and MariaDB)."""
 
 _AWAY: Final = ("08", "57P")
 """A connection that cannot be made or was lost, and a server that is shut down (PostgreSQL)."""
@@ -36,13 +33,13 @@ def failure_of(
     java = _origin(error)
     if java is None:
         return error if is_cut_off(error) else _read_error(table, options, str(error), password)
-    states = [state for state in map(_state, _chain(java)) if state is not None]
+    states = states_of(java)
     said = _hide_secrets(root_cause(error)[1], options, password)
     if said.startswith(_NO_DRIVER):
         return _driver_error(options, said, section)
-    if any(state.startswith(_LOGIN) for state in states):
+    if is_login(java):
         return _login_error(options, said, section)
-    is_of_network = any(_class(one).startswith(_OF_NETWORK) for one in _chain(java))
+    is_of_network = any(_class(one).startswith(_OF_NETWORK) for one in chain_of(java))
     if is_of_network or any(state.startswith(_AWAY) for state in states):
         return _away_error(options, said)
     return _read_error(table, options, said, password)
@@ -53,26 +50,8 @@ def _origin(error: BaseException) -> Any:
     return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
 
 
-def _chain(java: Any) -> list[Any]:
-    """Return an exception of Java and those that led to it."""
-    found: list[Any] = []
-    while java is not None and len(found) < 20:
-        found.append(java)
-        java = java.getCause()
-    return found
-
-
 def _class(java: Any) -> str:
     return str(java.getClass().getName())
-
-
-def _state(java: Any) -> str | None:
-    """Return the SQLSTATE of an exception; None of one that is not of a database."""
-    try:
-        state = java.getSQLState()
-    except Exception:  # noqa: BLE001  # py4j has an error of its own for a method that is not there
-        return None
-    return None if state is None else str(state)
 
 
 def _hide_secrets(said: str, options: ConnectionOptions, password: Secret | None) -> str:

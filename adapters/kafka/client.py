@@ -44,6 +44,9 @@ _REFUSED: Final = (
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError._SSL,
 )
+_SECRET: Final = ("sasl.password", "ssl.key.pem")
+"""The settings of a client that are secrets."""
+
 _OFFSET_GONE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _READER: Final = {
     "group.id": "lakeward",  # the client needs one; nothing is ever committed or asked by it
@@ -59,7 +62,10 @@ _READER: Final = {
 
 @dataclass
 class KafkaBroker:
-    """A broker, to which the first question connects. It may be asked by several threads."""
+    """A broker, to which the first question connects. It may be asked by several threads.
+
+    Where access is refused, secrets are read again: one may have been changed since, and is tried once.
+    """
 
     options: KafkaOptions
     base: Path
@@ -98,11 +104,24 @@ class KafkaBroker:
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
         """Yield the committed messages of a range of offsets, in their order."""
+        records = self._read(topic, partition, start, end)
+        try:
+            first = next(records, None)
+        except _Refused:
+            if not self._has_newer_secrets():
+                raise
+            records = self._read(topic, partition, start, end)
+            first = next(records, None)
+        if first is not None:
+            yield first
+            yield from records
+
+    def _read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
         consumer = self._make(Consumer, {**self._settings, **_READER})
         with closing(consumer):
             consumer.assign([TopicPartition(topic, partition, start)])
             while True:
-                for message in self._ask(lambda: self._next(consumer)):
+                for message in self._asked(lambda: self._next(consumer)):
                     if self._is_behind(message, topic, partition, end):
                         return
                     yield _record(message)
@@ -116,7 +135,7 @@ class KafkaBroker:
         """
         first = consumer.poll(self.options.timeout)
         if first is None:
-            raise self._away(None)
+            raise self._refused() or self._away(None)
         found = [first, *consumer.consume(_BATCH, 0)]
         no_group = KafkaError.GROUP_AUTHORIZATION_FAILED
         return [one for one in found if one.error() is None or one.error().code() != no_group]
@@ -198,6 +217,24 @@ class KafkaBroker:
     def _ask(self, ask: Callable[[], T]) -> T:
         """Return an answer of the broker; raises what its errors are in words."""
         try:
+            return self._asked(ask)
+        except _Refused:
+            if not self._has_newer_secrets():
+                raise
+            return self._asked(ask)
+
+    def _has_newer_secrets(self) -> bool:
+        """Read the secrets again; return whether some are others now, with which clients are made from now on."""
+        before = {name: self._settings.get(name) for name in _SECRET}
+        self.__dict__.pop("_settings")
+        if before == {name: self._settings.get(name) for name in _SECRET}:
+            return False
+        self.__dict__.pop("_admin", None)
+        self._errors.clear()
+        return True
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        try:
             found = ask()
         except KafkaException as error:
             raise self._in_words(error) from None
@@ -211,14 +248,18 @@ class KafkaBroker:
         if said.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             todo = "Nothing of this batch was applied. The next run says what that means."
             return _NoTopic("a topic is not there any more", todo=todo)
-        refusal = next((one for one in [said, *self._errors] if one.code() in _REFUSED), None)
-        if refusal is not None:
-            return ConfigError(
-                f"the broker {self.options.servers} refuses access",
-                found=refusal.str(),
-                todo="Correct [source.security], or let the user read the topic, and describe it.",
-            )
-        return self._away(said)
+        return self._refused(said) or self._away(said)
+
+    def _refused(self, *said: KafkaError) -> _Refused | None:
+        """Return what to say where one of these errors, or of those in the background, is a refusal."""
+        refusal = next((one for one in [*said, *self._errors] if one.code() in _REFUSED), None)
+        if refusal is None:
+            return None
+        return _Refused(
+            f"the broker {self.options.servers} refuses access",
+            found=refusal.str(),
+            todo="Correct [source.security], or let the user read the topic, and describe it.",
+        )
 
     def _away(self, said: KafkaError | None) -> StoreUnreachable:
         last = self._errors[-1] if self._errors else said
@@ -228,6 +269,10 @@ class KafkaBroker:
             todo="Is it up, and does `servers` under [source] name it as it is reached from here? A run that it "
             "stops has applied nothing of its batch, and the next one reads that again.",
         )
+
+
+class _Refused(ConfigError):
+    """The broker lets nobody in, or not at that."""
 
 
 class _NoTopic(SourceError):

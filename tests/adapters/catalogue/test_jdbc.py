@@ -17,6 +17,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError
 from lakeward.core.ports import SourceCatalogue
 from lakeward.core.schema import parse_type
+from lakeward.core.secrets import Secret
 from lakeward.entrypoints.cli import main
 from lakeward.entrypoints.context import open_settings
 from lakeward.plugins import Runtime
@@ -41,6 +42,21 @@ def gone() -> SourceCatalogue:
 
 def column(name: str, type_: str | None, comment: str | None = None) -> SourceColumn:
     return SourceColumn(name=name, written="", type=None if type_ is None else parse_type(type_), comment=comment)
+
+
+def test_a_password_that_was_just_changed_is_read_again_once(postgresql: servers.Server) -> None:
+    def having(*words: str) -> tuple[SourceCatalogue, list[str]]:
+        rest = [*words]
+        given = {"url": postgresql.url, "user": postgresql.user, "password": {"env": "DB"}}
+        return build_jdbc(given, Runtime(lambda: None, secret=lambda _: Secret(rest.pop(0).encode()))), rest
+
+    asked, rest = having("old", postgresql.password)
+    assert (asked.describe([]), rest) == ({}, [])
+    for words in (["old", "old"], ["old", "older"]):
+        asked, rest = having(*words, "never asked for")
+        with pytest.raises(CatalogueUnreachable):
+            asked.describe([])
+        assert rest == ["never asked for"]
 
 
 ORDERS = SourceTable(

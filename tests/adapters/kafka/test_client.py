@@ -215,3 +215,25 @@ def test_a_password_is_proved_and_never_shown(kafka_broker: RunningBroker) -> No
     with pytest.raises(ConfigError, match="refuses access") as raised:
         wrong.find("guarded")
     assert "another word" not in str(raised.value) + repr(wrong)
+
+
+def test_a_password_that_was_changed_is_read_again_once(kafka_broker: RunningBroker) -> None:
+    """By whatever is asked first; one that is still wrong is not tried for ever."""
+    kafka_broker.create("changed")
+    kafka_broker.send("changed", b"x")
+
+    def having(*words: str) -> tuple[KafkaBroker, list[str]]:
+        found, rest = client(kafka_broker.guarded, security=SASL, timeout=3), [*words]
+        found.secret = lambda _: Secret(rest.pop(0).encode())
+        return found, rest
+
+    broker, rest = having("old", PASSWORD)
+    assert [one.value for one in broker.read("changed", 0, 0, 1)] == [b"x"]
+    assert (values(broker, "changed"), rest) == ([(0, b"x")], [])
+    broker, rest = having("old", PASSWORD)
+    assert (values(broker, "changed"), rest) == ([(0, b"x")], [])
+    for words in (["old", "old"], ["old", "older"]):
+        broker, rest = having(*words, "never asked for")
+        with pytest.raises(ConfigError, match="refuses access"):
+            broker.find("changed")
+        assert rest == ["never asked for"]
