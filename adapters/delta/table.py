@@ -182,6 +182,7 @@ class DeltaTable:
 
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit."""
+        self.kept.companion.batches.refuse_others()
         outcome: Outcome = resolved.detail
         what = str(self.dimension.name)
         with committing(what), self.places.apart(self.dimension.name):

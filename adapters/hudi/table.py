@@ -170,6 +170,7 @@ class HudiTable:
 
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit."""
+        self.kept.companion.batches.refuse_others()
         outcome: Outcome = resolved.detail
         ready(self.spark())
         what = str(self.dimension.name)

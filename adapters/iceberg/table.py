@@ -197,6 +197,7 @@ class IcebergTable:
 
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
         """Make rows and progress visible in one transaction."""
+        self.kept.companion.batches.refuse_others()
         outcome: Outcome = resolved.detail
         what = str(self.dimension.name)
         with committing(what):

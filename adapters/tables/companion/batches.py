@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import TypedDict
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables import records
@@ -15,7 +16,7 @@ from lakeward.adapters.tables.companion.entries import BATCH, KIND, RECORD, WORD
 from lakeward.adapters.tables.records import BatchRecord
 from lakeward.core.books import applied_record
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import TableError
+from lakeward.core.errors import CommitConflict, LockedError, TableError
 from lakeward.core.events import Position
 from lakeward.core.evolution import Recorded
 from lakeward.core.ledger import ObjectRecord, SourceObject
@@ -25,11 +26,19 @@ from lakeward.core.progress import Progress
 from lakeward.core.truncates import remembered_truncates
 
 
+class _Words(TypedDict):
+    what: str
+    found: str
+    todo: str
+
+
 class Batches:
     """The batches of the table of a `name`, as the `table` beside it has them; each record is read once.
 
     `n` is always the batch that the table itself is at, `stamped` the one that was remembered last: with
-    `has_leftovers` there are entries above `n`, which a batch takes away before it is remembered.
+    `has_leftovers` there are entries above `n`, which a batch takes away before it is remembered. What is
+    remembered was read, or written, at a `version` of the table beside it: another process that writes there is at
+    work on the same batch. One that was met there `is_met` until it has committed.
     """
 
     def __init__(self, name: TableName, table: Beside) -> None:
@@ -40,11 +49,32 @@ class Batches:
         self.epoch = 1
         self.stamped = 0
         self.has_leftovers = False
+        self.version: int | None = None
+        self.is_met = False
+
+    def refuse_others(self) -> None:
+        """Raise CommitConflict where another process has written what is remembered since this one looked."""
+        if self.table.version != self.version:
+            self.is_met = True
+            raise CommitConflict(**self._met)
+
+    @property
+    def _met(self) -> _Words:
+        return {
+            "what": f"{self.name}: another process works on the table",
+            "found": f"it has written into {'.'.join(self.table.name)} since this one looked",
+            "todo": "Nothing of this batch was applied. Run again when the other is done. Where processes do not "
+            "share the folder `state`, a lease lets one at a time run a pipeline (docs/lease.md).",
+        }
 
     def objects(self, progress: Progress) -> Mapping[str, SourceObject]:
-        """Return the objects of all batches up to `n`, reading only the records not read yet."""
+        """Return the objects of all batches up to `n`, reading only the records not read yet.
+
+        Raises LockedError where another process was met that has not committed yet.
+        """
+        before, self.version = self.version, self.table.version
         upto = max(self.records, default=-1)
-        if upto < progress.batch or not self.records:
+        if upto < progress.batch or not self.records or self.version != before:
             self._read_records(min(upto, progress.batch), progress.batch)
         above = [batch for batch in self.records if batch > progress.batch]
         if max(above, default=0) > progress.batch + 1:
@@ -57,6 +87,9 @@ class Batches:
                 todo="Put the companion table back, or drop the table to load it anew.",
             )
         self.has_leftovers |= max(self.stamped, *above, 0) > progress.batch
+        if self.is_met and above:  # no crash left it: whoever wrote it has yet to commit
+            raise LockedError(**self._met)
+        self.is_met = False
         for batch in above:
             del self.records[batch]
         self.epoch = progress.epoch
@@ -121,7 +154,7 @@ class Batches:
         kinds = "', '".join([BATCH, *WORDS])
         condition = f"{KIND} in ('{kinds}') and {names.BATCH} > {after}"
         found = self.table.rows(condition, (KIND, names.BATCH, RECORD)).to_pylist()
-        batches = [row[names.BATCH] for row in found if row[KIND] == BATCH]
+        batches = [row[names.BATCH] for row in found if row[KIND] == BATCH and row[names.BATCH] <= upto]
         if len(batches) > len(set(batches)):
             twice = max(batch for batch in batches if batches.count(batch) > 1)
             raise TableError(

@@ -40,8 +40,12 @@ def remember(
     *,
     count: int,
 ) -> None:
-    """Write the record of a batch and its memory in one commit: so many entries by kind (as SQL), and `rows`."""
+    """Write the record of a batch and its memory in one commit: so many entries by kind (as SQL), and `rows`.
+
+    Raises CommitConflict where another process remembers a batch of the table at the same time.
+    """
     dimension, batches = companion.dimension, companion.batches
+    batches.refuse_others()
     if batches.has_leftovers:
         companion.table.forget_above(plan.batch - 1)
         batches.has_leftovers = False
@@ -56,7 +60,7 @@ def remember(
     rows = pa.concat_tables([row, own], promote_options="permissive")
     count, size = (count, size) if frames else (0, 0)
     companion.table.add(columns, frames, rows, count=count, size=size, partition_by=KIND)
-    batches.stamped = plan.batch
+    batches.stamped, batches.version = plan.batch, companion.table.version
 
 
 def entries_of(dimension: Dimension, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
