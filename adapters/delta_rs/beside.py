@@ -28,18 +28,19 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.tables.beside import (
+    ANY,
     HOURS_KEPT,
     MANY_FILES,
     MOST_BYTES,
     MOST_IN_ARROW,
     NOTHING,
     Beside,
+    refuse_others,
     shaped,
 )
 from lakeward.adapters.tables.keys import whole
 from lakeward.adapters.tables.storage import Folder
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import CommitConflict
 from lakeward.core.schema import Type
 
 PROPERTIES: Final = {
@@ -198,9 +199,12 @@ class DeltaBeside(Beside):
         rows = through_spark.frame_of(self.spark(), self.folder, table, columns_in(table.schema(), str(self.table)))
         return called_now(rows.where(condition), {**self.renames, **self.pending})
 
-    def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> deltalake.DeltaTable:
+    def _made(
+        self, columns: Mapping[str, Type], partition_by: str | None, since: int | None
+    ) -> deltalake.DeltaTable:
         """Return the table, made where it is not there, and with the types that it lacked."""
         table, hidden = self.load(), {name for name, type_ in columns.items() if has_hidden_ntz(type_)}
+        refuse_others(self.table, self.name, None if table is None else table.version(), since)
         if table is None:
             self.places.prepare(self.table)
             first = to_delta({name: type_ for name, type_ in columns.items() if name not in hidden})
@@ -231,18 +235,19 @@ class DeltaBeside(Beside):
         count: int,
         size: int = 0,
         partition_by: str | None = None,
-    ) -> None:
-        """Add rows in one commit, to a table with these columns: what it lacks of them it gets before.
+        since: int | None = ANY,
+    ) -> int | None:
+        """Add rows in one commit, to a table with these columns; return its version. What it lacks it gets before.
 
         `count` says how many rows the frames have, `size` how many bytes the files have that
         they are from. The frames may read the table itself, so they are read before its
-        columns change.
+        columns change. Raises CommitConflict where another process has written `since` a version.
         """
         with committing(str(self.table)):
             is_small = count <= MOST_IN_ARROW and size <= MOST_BYTES
             parts = [to_arrow(frame) for frame in frames] if is_small else []
             parts += [rows] if rows.num_rows else []
-            table = self._made(columns, partition_by)
+            table = self._made(columns, partition_by, since)
             if is_small:
                 schema = arrow_of(table)
                 whole = pa.concat_tables([shaped(part, schema) for part in parts])
@@ -253,6 +258,7 @@ class DeltaBeside(Beside):
                 by = table.metadata().partition_columns
                 schema = table.schema()
                 table.create_write_transaction(list(added), "append", schema, by, commit_properties=_AT_ONCE)
+        return self.version
 
     def _whole(self, table: deltalake.DeltaTable, frames: Sequence[DataFrame]) -> DataFrame:
         return whole(columns_in(table.schema(), str(self.table)), frames)
@@ -283,12 +289,7 @@ class DeltaBeside(Beside):
         table = self.load()
         if table is None:
             return
-        if table.version() != since:
-            raise CommitConflict(
-                f"{self.table}: another process has written what the table remembers in between",
-                found=f"{'.'.join(self.name)} was at version {since}, and is at {table.version()}",
-                todo="What is remembered is as the other left it. Run again when it is done.",
-            )
+        refuse_others(self.table, self.name, table.version(), since)
         with committing(str(self.table)):
             added = through_spark.written(self.folder, table, self._whole(table, frames))
             [by] = table.metadata().partition_columns

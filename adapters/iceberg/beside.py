@@ -29,12 +29,14 @@ from lakeward.adapters.spark.fitting import called_now
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.beside import (
+    ANY,
     HOURS_KEPT,
     MANY_FILES,
     MOST_BYTES,
     MOST_IN_ARROW,
     NOTHING,
     Beside,
+    refuse_others,
     shaped,
 )
 from lakeward.adapters.tables.keys import whole
@@ -132,10 +134,11 @@ class IcebergBeside(Beside):
             rows = rows.option("versionAsOf", str(snapshot.snapshot_id))
         return called_now(rows.table(self._in_spark).where(condition), _renamed_since(table))
 
-    def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> Table:
+    def _made(self, columns: Mapping[str, Type], partition_by: str | None, since: int | None) -> Table:
         """Return the table, made where it is not there, and with the columns that it lacked."""
         schema = to_iceberg(Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
         table = self.load()
+        refuse_others(self.table, self.name, _version_of(table), since)
         if table is None:
             self.catalog.prepare(self.table)
             spec = PartitionSpec()
@@ -214,24 +217,26 @@ class IcebergBeside(Beside):
         count: int,
         size: int = 0,
         partition_by: str | None = None,
-    ) -> None:
-        """Add rows in one commit, to a table with these columns.
+        since: int | None = ANY,
+    ) -> int | None:
+        """Add rows in one commit, to a table with these columns; return its version.
 
         `count` says how many rows the frames have, `size` how many bytes the files have that
         they are from. The frames may read the table itself, so they are read before its
-        columns change.
+        columns change. Raises CommitConflict where another process has written `since` a version.
         """
         with committing(str(self.table)):
             is_small = count <= MOST_IN_ARROW and size <= MOST_BYTES and not _loses_nulls(columns.values())
             parts = [to_arrow(frame) for frame in frames] if is_small else []
             parts += [rows] if rows.num_rows else []
-            table = self._made(columns, partition_by)
+            table = self._made(columns, partition_by, since)
             if is_small:
                 schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
                 append(table, pa.concat_tables([shaped(part, schema) for part in parts]))
-            else:
-                through_spark = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
-                self._whole(table, through_spark).writeTo(self._in_spark).append()
+                return _version_of(table)
+            through_spark = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
+            self._whole(table, through_spark).writeTo(self._in_spark).append()
+            return self.version
 
     def _whole(self, table: Table, frames: Sequence[DataFrame]) -> DataFrame:
         return whole(columns_in(table.schema(), str(self.table)), frames)
@@ -247,9 +252,7 @@ class IcebergBeside(Beside):
     @property
     def version(self) -> int | None:
         """The number of its snapshot, or None where it has none yet."""
-        table = self.load()
-        snapshot = None if table is None else table.current_snapshot()
-        return None if snapshot is None else snapshot.snapshot_id
+        return _version_of(self.load())
 
     def replace(self, condition: str, frames: Sequence[DataFrame], since: int | None) -> None:
         """Put rows in the place of those that meet a condition of Spark, on whole partitions, in one commit.
@@ -287,6 +290,12 @@ class IcebergBeside(Beside):
             with committing(str(self.table)):
                 table = Jvm(self.spark()).table(self.catalog.name, *self.name)
                 table.expireSnapshots().expireOlderThan(until).retainLast(1).commit()
+
+
+def _version_of(table: Table | None) -> int | None:
+    """Return the number of the snapshot of a table, None where it has none yet."""
+    snapshot = None if table is None else table.current_snapshot()
+    return None if snapshot is None else snapshot.snapshot_id
 
 
 def _loses_nulls(types: Iterable[Type]) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 
 from lakeward.adapters.spark import names
+from lakeward.core.errors import CommitConflict
 from lakeward.core.schema import Type
 
 if TYPE_CHECKING:
@@ -33,6 +34,20 @@ HOURS_KEPT: Final = 1
 and joined tables load a version of it, and may read its files when a run has trimmed it since."""
 
 NOTHING: Final = pa.table({})
+
+ANY: Final = -1
+"""Stands for a version that is not known, or not asked for."""
+
+
+def refuse_others(what: object, beside: Sequence[str], version: int | None, since: int | None) -> None:
+    """Raise CommitConflict where a table beside another was written `since` a version, by another process."""
+    if since not in (ANY, version):
+        raise CommitConflict(
+            f"{what}: another process works on the table",
+            found=f"it has written into {'.'.join(beside)} since this one looked",
+            todo="Nothing of this batch was applied. Run again when the other is done. Where processes do not "
+            "share the folder `state`, a lease lets one at a time run a pipeline (docs/lease.md).",
+        )
 
 
 class Beside(Protocol):
@@ -81,12 +96,13 @@ class Beside(Protocol):
         count: int,
         size: int = 0,
         partition_by: str | None = None,
-    ) -> None:
-        """Add rows in one commit, to a table with these columns, made where it is not there.
+        since: int | None = ANY,
+    ) -> int | None:
+        """Add rows in one commit, to a table with these columns, made where it is not there; return its version.
 
         `count` says how many rows the frames have, `size` how many bytes the files have that
         they are from. The frames may read the table itself, so they are read before its
-        columns change.
+        columns change. Raises CommitConflict where another process has written `since` a version, if one is given.
         """
         ...
 

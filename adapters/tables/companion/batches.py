@@ -6,12 +6,12 @@ What is stamped above the table's own batch does not exist.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables import records
-from lakeward.adapters.tables.beside import CHANGES, QUARANTINE, Beside
+from lakeward.adapters.tables.beside import ANY, CHANGES, QUARANTINE, Beside, refuse_others
 from lakeward.adapters.tables.companion.entries import BATCH, KIND, RECORD, WORDS
 from lakeward.adapters.tables.records import BatchRecord
 from lakeward.core.books import applied_record
@@ -26,19 +26,14 @@ from lakeward.core.progress import Progress
 from lakeward.core.truncates import remembered_truncates
 
 
-class _Words(TypedDict):
-    what: str
-    found: str
-    todo: str
-
-
 class Batches:
     """The batches of the table of a `name`, as the `table` beside it has them; each record is read once.
 
     `n` is always the batch that the table itself is at, `stamped` the one that was remembered last: with
     `has_leftovers` there are entries above `n`, which a batch takes away before it is remembered. What is
-    remembered was read, or written, at a `version` of the table beside it: another process that writes there is at
-    work on the same batch. One that was met there `is_met` until it has committed.
+    remembered was read, or written, at a `version` of the table beside it (`ANY` where this process has written
+    something else since): another process that writes there works on the same batch, and is `met` until it has
+    committed.
     """
 
     def __init__(self, name: TableName, table: Beside) -> None:
@@ -49,32 +44,31 @@ class Batches:
         self.epoch = 1
         self.stamped = 0
         self.has_leftovers = False
-        self.version: int | None = None
-        self.is_met = False
+        self.version: int | None = ANY
+        self.met: CommitConflict | None = None
 
     def refuse_others(self) -> None:
         """Raise CommitConflict where another process has written what is remembered since this one looked."""
-        if self.table.version != self.version:
-            self.is_met = True
-            raise CommitConflict(**self._met)
+        with self.meeting():
+            refuse_others(self.name, self.table.name, self.table.version, self.version)
 
-    @property
-    def _met(self) -> _Words:
-        return {
-            "what": f"{self.name}: another process works on the table",
-            "found": f"it has written into {'.'.join(self.table.name)} since this one looked",
-            "todo": "Nothing of this batch was applied. Run again when the other is done. Where processes do not "
-            "share the folder `state`, a lease lets one at a time run a pipeline (docs/lease.md).",
-        }
+    @contextmanager
+    def meeting(self) -> Iterator[None]:
+        """Remember that another process was met, where what is written comes too late."""
+        try:
+            yield
+        except CommitConflict as error:
+            self.met = error
+            raise
 
     def objects(self, progress: Progress) -> Mapping[str, SourceObject]:
         """Return the objects of all batches up to `n`, reading only the records not read yet.
 
         Raises LockedError where another process was met that has not committed yet.
         """
-        before, self.version = self.version, self.table.version
         upto = max(self.records, default=-1)
-        if upto < progress.batch or not self.records or self.version != before:
+        if upto < progress.batch or not self.records or self.version == ANY or self.met is not None:
+            self.version = self.table.version
             self._read_records(min(upto, progress.batch), progress.batch)
         above = [batch for batch in self.records if batch > progress.batch]
         if max(above, default=0) > progress.batch + 1:
@@ -87,9 +81,9 @@ class Batches:
                 todo="Put the companion table back, or drop the table to load it anew.",
             )
         self.has_leftovers |= max(self.stamped, *above, 0) > progress.batch
-        if self.is_met and above:  # no crash left it: whoever wrote it has yet to commit
-            raise LockedError(**self._met)
-        self.is_met = False
+        if self.met is not None and above:  # no crash left it: whoever wrote it has yet to commit
+            raise LockedError(self.met.what, found=self.met.found, todo=self.met.todo)
+        self.met = None
         for batch in above:
             del self.records[batch]
         self.epoch = progress.epoch

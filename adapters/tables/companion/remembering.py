@@ -11,7 +11,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.histories import remembered_types
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables import records
-from lakeward.adapters.tables.beside import NOTHING
+from lakeward.adapters.tables.beside import ANY, NOTHING
 from lakeward.adapters.tables.companion.entries import (
     BASE,
     BATCH,
@@ -45,10 +45,10 @@ def remember(
     Raises CommitConflict where another process remembers a batch of the table at the same time.
     """
     dimension, batches = companion.dimension, companion.batches
-    batches.refuse_others()
     if batches.has_leftovers:
+        batches.refuse_others()
         companion.table.forget_above(plan.batch - 1)
-        batches.has_leftovers = False
+        batches.has_leftovers, batches.version = False, companion.table.version
     columns = {**columns_of(dimension.sequences), **{c.name: c.type for c in dimension.schema}}
     if PARTIAL & plan.facts.may_need and dimension.key:
         columns |= columns_in_part(dimension)
@@ -59,8 +59,11 @@ def remember(
     own = rows.select([name for name in rows.column_names if name in columns])
     rows = pa.concat_tables([row, own], promote_options="permissive")
     count, size = (count, size) if frames else (0, 0)
-    companion.table.add(columns, frames, rows, count=count, size=size, partition_by=KIND)
-    batches.stamped, batches.version = plan.batch, companion.table.version
+    with batches.meeting():
+        written = companion.table.add(
+            columns, frames, rows, count=count, size=size, partition_by=KIND, since=batches.version
+        )
+    batches.stamped, batches.version = plan.batch, written
 
 
 def entries_of(dimension: Dimension, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
@@ -91,3 +94,4 @@ def write_down(companion: CompanionTable, upto: int, word: Word) -> None:
     row = pa.table({KIND: [kind], names.BATCH: [upto], RECORD: [records.written_word(word)]})
     companion.table.add(columns, [], row, count=0, partition_by=KIND)
     companion.batches.words.append(word)
+    companion.batches.version = ANY
