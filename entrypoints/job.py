@@ -78,13 +78,20 @@ def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> 
     )
 
 
+_OF_PIP: Final = "python-modules-installer-option"
+"""The key of Glue whose value is options itself, as `--no-index`."""
+
+
 def _refuse_unknown(words: Sequence[str], reserved: Collection[str]) -> None:
     """Raise ConfigError for a word that is neither a reserved key nor the value behind one."""
-    takes_value = False
+    takes_value = takes_options = False
     for word in words:
         key, has_value, _ = word.removeprefix("--").partition("=")
-        if word.startswith("--") and key in reserved:
+        if takes_options:
+            takes_value = takes_options = False
+        elif word.startswith("--") and key in reserved:
             takes_value = not has_value
+            takes_options = takes_value and key == _OF_PIP
         elif takes_value and not word.startswith("--"):
             takes_value = False
         else:

@@ -16,6 +16,7 @@ OF_GLUE = [
     *("--datalake-formats", "delta,iceberg", "--JOB_ID", "j_1", "--JOB_RUN_ID", "jr_1", "--JOB_NAME", "shop"),
     *("--enable-s3-parquet-optimized-committer", "true", "--enable-lakeformation-fine-grained-access", "true"),
     *("--enable-continuous-cloudwatch-log=true", "--settings", "s3://shop/lakeward.toml"),
+    *("--python-modules-installer-option", "--no-index --no-deps"),
     *("--tables", "shop.item,shop.order", "--correlation_id=7f", "--max-minutes", "9.5"),
 ]
 
@@ -29,6 +30,10 @@ def test_arguments_are_read_as_platforms_write_them() -> None:
         9.5,
     )
     assert (request.formats, request.run_ids) == ({"delta", "iceberg"}, {"correlation_id": "7f"})
+    pip = ["--python-modules-installer-option", "--no-index"]
+    assert read_arguments([*pip, "--JOB_NAME", "shop", "--settings=a.toml"], glue.RESERVED).settings == "a.toml"
+    with pytest.raises(ConfigError, match="unknown argument --no-deps"):
+        read_arguments([*pip, "--no-deps", "--settings=a.toml"], glue.RESERVED)
     named = read_arguments(["--settings=a.toml", "--dag_name", "d", "--task_id", "t", "--report", "r.json"])
     assert (named.settings, named.report, named.formats) == ("a.toml", "r.json", None)
     assert named.run_ids == {"dag_name": "d", "task_id": "t"}
@@ -43,6 +48,7 @@ def test_arguments_are_read_as_platforms_write_them() -> None:
         (["--settings", "a.toml", "--JOB_NAME", "shop"], "unknown argument --JOB_NAME"),
         (["--settings"], "expected one argument"),
         (["--settings", "a.toml", "--tables", "shop.item", "shop.other"], "unknown argument shop.other"),
+        (["--settings", "a.toml", "--python-modules-installer-option", "-r"], "argument --python"),
         (["--settings", "a.toml", "-x"], "unknown argument -x"),
         (["--settings", "a.toml", "--max-minutes", "nan"], "'nan' is no number of minutes above 0"),
         (["--settings", "a.toml", "--max-minutes", "0"], "'0' is no number of minutes above 0"),
