@@ -57,11 +57,13 @@ def test_the_wheel_has_every_module_and_nothing_else_at_its_top(wheel: Path) -> 
     assert {name.split("/")[0] for name in names} == {"lakeward", f"lakeward-{lakeward.__version__}.dist-info"}
 
 
-def test_the_wheel_has_the_types_marker_and_the_jar_lock(wheel: Path) -> None:
+def test_the_wheel_has_the_types_marker_and_the_locks(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "lakeward/py.typed" in names
     locks = {f"lakeward/adapters/spark/jars-{line}.toml" for line in LINES}
     assert {name for name in names if name.endswith(".toml")} == locks
+    of_jobs = {f"lakeward/entrypoints/job_package/lock-{line}.txt" for line in LINES}
+    assert {name for name in names if name.startswith("lakeward/") and name.endswith(".txt")} == of_jobs
 
 
 def test_the_wheel_has_what_new_plugins_are_written_from(wheel: Path) -> None:
@@ -100,8 +102,9 @@ def test_the_wheel_works_as_a_zip_on_the_path(wheel: Path) -> None:
 
 
 def test_the_locks_pin_every_dependency_with_hashes() -> None:
-    for file in ("build.txt", "dev.txt", "dev-3.5.txt"):
-        text = (ROOT / "requirements" / file).read_text("utf-8")
+    locks = [ROOT / "requirements" / file for file in ("build.txt", "dev.txt", "dev-3.5.txt")]
+    for file in [*(ROOT / "entrypoints/job_package").glob("lock-*.txt"), *locks]:
+        text = file.read_text("utf-8")
         entries = re.split(r"\n(?=\w)", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).strip())
         assert [e for e in entries if not re.match(r"[\w.-]+==\S+", e) or "--hash=sha256:" not in e] == []
     groups = pyproject()["dependency-groups"]

@@ -1,0 +1,80 @@
+"""The releases of AWS Glue and EMR that can be packaged for: their Python, their Spark, and what they bring.
+
+What is not known of a release is not guessed: one that is not listed is refused. Sources: "Migrating to AWS Glue
+5.1" and "6.0" (docs.aws.amazon.com/glue/latest/dg); the pages of emr-7.14.0 and emr-spark-8.1.0 in EMR's guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.core.errors import ConfigError
+
+BOTO3: Final = frozenset({"boto3", "botocore", "jmespath", "s3transfer"})
+_SPARK: Final = frozenset({"py4j", "pyspark"})
+
+PROVIDED: Mapping[str, Collection[str]] = {"glue": _SPARK | BOTO3, "emr": _SPARK}
+"""The distributions that a platform brings. EMR has boto3, but not in the environment that a job takes along."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A release of a `platform`: its `line` of Spark, its `python` as 3.11, and the machines that it runs on."""
+
+    platform: str
+    name: str
+    line: str
+    python: str
+    machines: Sequence[str] = ("x86_64",)
+
+    @property
+    def interpreter(self) -> str:
+        """Where Amazon Linux has this Python."""
+        return f"/usr/bin/python{self.python}"
+
+
+_BOTH: Final = ("x86_64", "aarch64")
+
+RELEASES: Final = (
+    Release(platform="glue", name="5.0", line="3.5", python="3.11"),
+    Release(platform="glue", name="5.1", line="3.5", python="3.11"),
+    Release(platform="glue", name="6.0", line="4.1", python="3.13"),
+    Release(platform="emr", name="emr-7.14.0", line="3.5", python="3.11", machines=_BOTH),
+    Release(platform="emr", name="emr-spark-8.1.0", line="4.1", python="3.11", machines=_BOTH),
+)
+"""The releases of each platform, the newest last. EMR 7 has Python 3.9 as well, which lakeward does not run on."""
+
+
+def find_release(platform: str, name: str | None, line: str) -> Release:
+    """Return a release by its name, or the newest one of a line of Spark; raises ConfigError for one not listed.
+
+    >>> find_release("glue", None, "3.5").name, find_release("emr", "7.14.0", "4.1").python
+    ('5.1', '3.11')
+    """
+    known = [release for release in RELEASES if release.platform == platform]
+    if name is None:
+        return [release for release in known if release.line == line][-1]
+    found = [release for release in known if name in (release.name, release.name.removeprefix("emr-"))]
+    if not found:
+        raise ConfigError(
+            f"nothing is known of release {name!r} of {TITLES[platform]}",
+            found="known are " + ", ".join(release.name for release in known),
+            todo="Name one of them with --release. Another one may have another Python or Spark.",
+        )
+    return found[0]
+
+
+TITLES: Final = {"glue": "AWS Glue", "emr": "Amazon EMR"}
+"""What the platforms call themselves."""
+
+
+def check_machine(release: Release, machine: str) -> None:
+    """Raise ConfigError for machines that a release does not run on."""
+    if machine not in release.machines:
+        raise ConfigError(
+            f"{TITLES[release.platform]} {release.name} does not run on {machine}",
+            found="it runs on " + " and ".join(release.machines),
+            todo="Leave out --arch.",
+        )
