@@ -36,10 +36,11 @@ COMMANDS: Final = (
     "ledger",
     "plugins",
     "jars",
+    "package",
     "demo",
 )
 
-GROUPS: Final = ("quarantine", "ledger", "plugins", "jars")
+GROUPS: Final = ("quarantine", "ledger", "plugins", "jars", "package")
 """Those that have commands of their own."""
 
 _EPILOG: Final = (

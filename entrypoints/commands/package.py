@@ -1,0 +1,175 @@
+"""`lakeward package`: all that a job of AWS Glue or EMR needs, in a folder or a bucket."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from lakeward.adapters.s3.access import find_access, is_url, normal, refuse_other_scheme
+from lakeward.adapters.spark.line import line
+from lakeward.core.numerals import format_count
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import AsJson, Debug
+from lakeward.entrypoints.job_package import start
+from lakeward.entrypoints.job_package.building import Order, build
+from lakeward.entrypoints.job_package.delivery import replace_folder, upload
+from lakeward.entrypoints.job_package.releases import TITLES, find_release
+from lakeward.entrypoints.printable import plain
+
+HELP = """Write all that a job of AWS Glue or EMR needs into a folder or a bucket.
+
+The same lakeward, versions and wheels always give the same files, byte by byte.
+"""
+
+GLUE = """Write a job of AWS Glue: its script, wheels for its Python, and the arguments to start it with.
+
+The wheels are lakeward, what it needs in the versions that it was tested with, and yours. Spark and boto3 are
+those of Glue. Afterwards `job.json` has the job as `aws glue create-job` takes it.
+
+Example: [bold]lakeward package glue --to s3://shop-jobs/lakeward --settings s3://shop-jobs/lakeward.toml[/]
+"""
+
+EMR = """Write a job of EMR, on a cluster or serverless: its script, wheels, and an environment made of them.
+
+The environment is unpacked by Spark on each machine, so nothing is installed there. Afterwards `job.json` has the
+job as `aws emr-serverless start-job-run` and `aws emr add-steps` take it.
+
+Example: [bold]lakeward package emr --release emr-spark-8.1.0 --arch aarch64 --to build/job[/]
+"""
+
+To = Annotated[str, typer.Option("--to", help="A folder, which then holds the package alone; or s3://bucket/prefix.")]
+ReleaseName = Annotated[
+    str | None,
+    typer.Option(
+        "--release",
+        help="The release, as 5.1 of Glue or emr-7.14.0.",
+        show_default="the newest with the Spark that is installed here",
+    ),
+]
+Format = Annotated[
+    Literal["iceberg", "delta", "hudi"], typer.Option("--format", help="The `kind` of the tables in the settings.")
+]
+Extras = Annotated[
+    list[str] | None, typer.Option("--extra", help="What else is needed, `kafka` or `msk`; may be repeated.")
+]
+Wheels = Annotated[
+    list[Path] | None,
+    typer.Option("--wheel", help="The wheel of a plugin, or one that replaces a locked version; may be repeated."),
+]
+Settings = Annotated[
+    str, typer.Option("--settings", help="Where the job will find its settings: the URL is put into its arguments.")
+]
+Boto3 = Annotated[
+    bool, typer.Option("--with-boto3", help="Take boto3 along: that of Glue may be older than the 1.35 needed.")
+]
+Arch = Annotated[Literal["x86_64", "aarch64"], typer.Option("--arch", help="The machines that it runs on.")]
+
+_NO_SETTINGS = "s3://BUCKET/lakeward.toml"
+
+
+def glue(
+    to: To,
+    release: ReleaseName = None,
+    kind: Format = "iceberg",
+    extras: Extras = None,
+    wheels: Wheels = None,
+    settings: Settings = _NO_SETTINGS,
+    with_boto3: Boto3 = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Package for Glue, whose machines are all of one kind."""
+    made = _package("glue", to, release, "x86_64", kind, extras, wheels, settings, with_boto3=with_boto3)
+    return _tell("package glue", made, as_json=as_json)
+
+
+def emr(
+    to: To,
+    release: ReleaseName = None,
+    arch: Arch = "x86_64",
+    kind: Format = "iceberg",
+    extras: Extras = None,
+    wheels: Wheels = None,
+    settings: Settings = _NO_SETTINGS,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Package for EMR."""
+    made = _package("emr", to, release, arch, kind, extras, wheels, settings)
+    return _tell("package emr", made, as_json=as_json)
+
+
+def _package(
+    platform: str,
+    to: str,
+    release: str | None,
+    arch: str,
+    kind: str,
+    extras: Sequence[str] | None,
+    wheels: Sequence[Path] | None,
+    settings: str,
+    *,
+    with_boto3: bool = False,
+) -> Mapping[str, Any]:
+    """Make a package where it is wanted; what is wrong there is said before anything is fetched."""
+    refuse_other_scheme(to, "--to")
+    place = normal(to) if is_url(to) else None
+    order = Order(
+        release=find_release(platform, release, line()),
+        machine=arch,
+        kind=kind,
+        extras=extras or (),
+        wheels=wheels or (),
+        place=place or start.SOMEWHERE,
+        settings=settings,
+        with_boto3=with_boto3,
+    )
+    order.check()
+    if place is None:
+        folder = Path(to).absolute()
+        with _waiting(order):
+            manifest = replace_folder(folder, lambda fresh: build(order, fresh))
+        return {"to": str(folder), "sent": None, **manifest}
+    access = find_access()
+    access.check(place)
+    with tempfile.TemporaryDirectory() as name, _waiting(order):
+        manifest = build(order, Path(name))
+        sent = upload(Path(name), place, access)
+    return {"to": place, "sent": sent, **manifest}
+
+
+def _waiting(order: Order) -> Any:
+    title = f"{TITLES[order.release.platform]} {order.release.name}"
+    return view.console(stderr=True).status(f"Packaging for {title} …")
+
+
+def _tell(command: str, made: Mapping[str, Any], *, as_json: bool) -> int:
+    if as_json:
+        documents.emit(command, {**made, "exit_code": 0})
+        return 0
+    out = view.console()
+    count = sum(name.endswith(".whl") for name in made["files"])
+    title = f"{TITLES[made['platform']]} {made['release']}"
+    out.print(
+        plain(
+            f"{made['to']}: {format_count(count, 'wheel')} for {title} "
+            f"(Python {made['python']}, Spark {made['spark']}, {made['arch']})"
+        ),
+        soft_wrap=True,
+    )
+    if made["sent"] is not None:
+        out.print(plain(f"{format_count(len(made['sent']), 'file')} sent; the others were there."), soft_wrap=True)
+    out.print(plain(f"job.json has the job as AWS takes it: {', '.join(made['jobs'])}."), soft_wrap=True)
+    return 0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
+    group.command("glue", help=GLUE)(glue)
+    group.command("emr", help=EMR)(emr)
+    app.add_typer(group, name="package")

@@ -1,0 +1,105 @@
+"""Bringing a package to its place: a folder that holds it alone, or a prefix of a bucket."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from lakeward.adapters.s3.access import Access, split
+from lakeward.core.errors import ConfigError
+from lakeward.entrypoints.job_package.building import MANIFEST, files_of
+
+_HASH: Final = "sha256"
+"""The metadata of an object that has the hash of its content."""
+
+
+def check_folder(folder: Path) -> None:
+    """Raise ConfigError for a folder that has more than an earlier package, or is none."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is no folder", todo="Name a new one with --to.")
+    known = {MANIFEST, *_listed(folder)}
+    others = [path.relative_to(folder).as_posix() for path in files_of(folder)]
+    if strange := [name for name in others if name not in known]:
+        raise ConfigError(
+            f"{folder} has files that are of no package",
+            found=", ".join(strange[:5]) + (" …" if len(strange) > 5 else ""),
+            todo="Name a new folder, or one that was packaged to: it is replaced whole.",
+        )
+
+
+def _listed(folder: Path) -> Sequence[str]:
+    """Return the files that the package in a folder has by its own list; none where there is no list."""
+    try:
+        return [*json.loads((folder / MANIFEST).read_text("utf-8"))["files"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def replace_folder(folder: Path, make: Callable[[Path], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Let a folder hold what `make` writes, and nothing else; where that fails the folder is as it was."""
+    check_folder(folder)
+    fresh, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{word}") for word in ("new", "old"))
+    try:
+        fresh.mkdir(parents=True)
+        made = make(fresh)
+        _show(folder, fresh, old)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written", found=str(error), todo="Name another one.") from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+    return made
+
+
+def _show(folder: Path, fresh: Path, old: Path) -> None:
+    """Let a folder be the fresh one, and keep it where that cannot be."""
+    if folder.exists():
+        folder.rename(old)
+    try:
+        fresh.rename(folder)
+    except OSError:
+        if old.exists():
+            old.rename(folder)
+        raise
+
+
+def upload(folder: Path, url: str, access: Access) -> Sequence[str]:
+    """Bring the files of a folder to a prefix; return the names of those that were not there yet as they are.
+
+    The list of files is written last, so that a new one is only there where all that it names is. Objects that are
+    not of this package are left alone.
+    """
+    from lakeward.adapters.s3.words import told  # noqa: PLC0415  # it imports boto3
+
+    sent = []
+    hashes = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
+    for path in sorted(files_of(folder), key=lambda path: path.name == MANIFEST):
+        name = path.relative_to(folder).as_posix()
+        bucket, key = split(f"{url}/{name}")
+        with told(f"{url}/{name}"):
+            if name in hashes and _has(access, bucket, key, hashes[name]):
+                continue
+            with path.open("rb") as content:
+                metadata = {_HASH: hashes[name]} if name in hashes else {}
+                access.client.put_object(Bucket=bucket, Key=key, Body=content, Metadata=metadata)
+        sent.append(name)
+    return sent
+
+
+def _has(access: Access, bucket: str, key: str, wanted: str) -> bool:
+    """Whether an object is there, and has the content of a hash by what was noted when it was written."""
+    from botocore.exceptions import ClientError  # noqa: PLC0415  # as boto3
+
+    try:
+        found: str | None = access.client.head_object(Bucket=bucket, Key=key)["Metadata"].get(_HASH)
+    except ClientError as error:
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] in (403, 404):
+            return False
+        raise
+    return found == wanted

@@ -1,0 +1,81 @@
+"""How a packaged job is started: its script, and the arguments that the platform and the script are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from lakeward import __version__
+from lakeward.entrypoints.job_package.releases import TITLES, Release
+
+SCRIPT: Final = "lakeward_job.py"
+ENVIRONMENT: Final = "environment.tar.gz"
+WHEELS: Final = "wheels"
+
+SOMEWHERE: Final = "s3://BUCKET/PREFIX"
+"""What stands for the place of a package that was written to a folder."""
+
+_SCRIPT: Final = '''"""The script of the job: lakeward {version} on {title} {release} (docs/aws/package.md)."""
+
+from lakeward.entrypoints.{platform} import main
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+def script(release: Release) -> str:
+    """Return the script of a job."""
+    title = TITLES[release.platform]
+    return _SCRIPT.format(version=__version__, title=title, release=release.name, platform=release.platform)
+
+
+def glue_job(release: Release, kind: str, wheels: Sequence[str], place: str, settings: str) -> Mapping[str, Any]:
+    """Return a job of Glue as `aws glue create-job` takes it, but for its name and role.
+
+    The wheels are all that is installed, and none asks an index: Glue hands the option on to its pip.
+    """
+    return {
+        "GlueVersion": release.name,
+        "Command": {"Name": "glueetl", "PythonVersion": "3", "ScriptLocation": f"{place}/{SCRIPT}"},
+        "DefaultArguments": {
+            "--additional-python-modules": ",".join(f"{place}/{WHEELS}/{name}" for name in wheels),
+            "--python-modules-installer-option": "--no-index --no-deps",
+            "--datalake-formats": kind,
+            "--job-bookmark-option": "job-bookmark-disable",
+            "--settings": settings,
+        },
+        "ExecutionProperty": {"MaxConcurrentRuns": 1},
+    }
+
+
+def serverless_job(place: str, settings: str) -> Mapping[str, Any]:
+    """Return a job of EMR Serverless as `aws emr-serverless start-job-run --job-driver` takes it."""
+    names = ("emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON", "emr-serverless.driverEnv.PYSPARK_PYTHON")
+    return {
+        "sparkSubmit": {
+            "entryPoint": f"{place}/{SCRIPT}",
+            "entryPointArguments": ["--settings", settings],
+            "sparkSubmitParameters": " ".join(_configured(place, names)),
+        }
+    }
+
+
+def step(place: str, settings: str) -> Mapping[str, Any]:
+    """Return a step of a cluster of EMR as `aws emr add-steps --steps` takes it."""
+    options = _configured(place, ("yarn.appMasterEnv.PYSPARK_PYTHON",))
+    return {
+        "Name": "lakeward",
+        "Type": "CUSTOM_JAR",
+        "Jar": "command-runner.jar",
+        "ActionOnFailure": "CONTINUE",
+        "Args": ["spark-submit", "--deploy-mode", "cluster", *options, f"{place}/{SCRIPT}", "--settings", settings],
+    }
+
+
+def _configured(place: str, names: Sequence[str]) -> Sequence[str]:
+    """Return the options of spark-submit that unpack the environment and start its Python, on each machine."""
+    python = "./environment/bin/python"
+    given = {"archives": f"{place}/{ENVIRONMENT}#environment"}
+    given |= dict.fromkeys((*names, "executorEnv.PYSPARK_PYTHON"), python)
+    return [part for name, value in given.items() for part in ("--conf", f"spark.{name}={value}")]

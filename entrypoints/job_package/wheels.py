@@ -1,0 +1,222 @@
+"""The wheels of a package: which ones a job needs, and having them from the index by pip."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from email.parser import Parser
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
+
+from lakeward.core.errors import ConfigError, SetupError
+from lakeward.entrypoints.job_package.lock import Pin, environment_of
+from lakeward.entrypoints.job_package.releases import TITLES, Release
+
+_GLIBC: Final = range(28, 16, -1)
+"""Minor versions of glibc 2 that wheels may be built for: Amazon Linux 2023 has 2.34, and no wheel needs more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A wheel in a file: its normalized name, its version, and what it requires."""
+
+    path: Path
+    name: str
+    version: Version
+    requires: Sequence[Requirement] = ()
+
+    @classmethod
+    def read(cls, path: Path) -> Wheel:
+        """Read a file; raises ConfigError for one that is no wheel."""
+        try:
+            name, version, *_ = parse_wheel_filename(path.name)
+            with zipfile.ZipFile(path) as archive:
+                (metadata,) = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n)]
+                said = Parser().parsestr(archive.read(metadata).decode())
+        except (InvalidWheelFilename, OSError, ValueError, zipfile.BadZipFile) as error:
+            raise ConfigError(
+                f"{path} is no wheel", found=str(error), todo="Build one: pip wheel --no-deps FOLDER"
+            ) from error
+        return cls(path, name, version, [Requirement(one) for one in said.get_all("Requires-Dist", ())])
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the file, in hexadecimal."""
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What wheels are for: a release on machines, and the distributions that are there already."""
+
+    release: Release
+    machine: str
+    provided: Collection[str]
+
+    def __str__(self) -> str:
+        return f"{TITLES[self.release.platform]} {self.release.name} on {self.machine}"
+
+    @property
+    def platforms(self) -> Sequence[str]:
+        """The platforms of wheels that run there, the best first."""
+        return [*(f"manylinux_2_{minor}_{self.machine}" for minor in _GLIBC), f"manylinux2014_{self.machine}"]
+
+    @property
+    def tags(self) -> Collection[Tag]:
+        """The tags of wheels that run there."""
+        major, minor = map(int, self.release.python.split("."))
+        python, interpreter = (major, minor), f"cp{major}{minor}"
+        return {
+            *cpython_tags(python, platforms=self.platforms),
+            *compatible_tags(python, interpreter, self.platforms),
+        }
+
+    def check(self, wheel: Wheel) -> None:
+        """Raise ConfigError for a wheel that does not run there."""
+        if not parse_wheel_filename(wheel.path.name)[3] & set(self.tags):
+            raise ConfigError(
+                f"{wheel.path.name} does not run on {self}",
+                found=f"it is for none of Python {self.release.python} with {self.platforms[0]} and older",
+                todo="Build it for that, or give a wheel of pure Python (…-py3-none-any.whl).",
+            )
+
+
+@dataclass(slots=True)
+class Gathering:
+    """Gathers what wheels require: `given` are those that are there, `pins` all that may be had from the index."""
+
+    target: Target
+    pins: Mapping[str, Pin]
+    given: Mapping[str, Wheel]
+    folder: Path
+    extras: dict[str, set[str]] = field(default_factory=dict)
+
+    def gather(self, extras: Mapping[str, Collection[str]]) -> Sequence[Wheel]:
+        """Return the given wheels and all that they require, with `extras` of some of them, by name.
+
+        Raises ConfigError for what neither is given nor has a pin, and what `download` raises.
+        """
+        self.extras.update((name, set(more)) for name, more in extras.items())
+        found = dict(self.given)
+        while True:
+            known = sum(map(len, self.extras.values()))
+            required = {name for wheel in found.values() for name in self._required(wheel)}
+            missing = sorted(required - found.keys())
+            if not missing and known == sum(map(len, self.extras.values())):
+                return [found[name] for name in sorted(found)]
+            for wheel in download([self.pins[name] for name in missing], self.target, self.folder):
+                found[wheel.name] = wheel
+
+    def _required(self, wheel: Wheel) -> Iterator[str]:
+        """Name what a wheel requires, except what the platform brings, and note the extras of that."""
+        environment = environment_of(self.target.release, self.target.machine)
+        extras = ("", *self.extras.get(wheel.name, ()))
+        for need in wheel.requires:
+            name = canonicalize_name(need.name)
+            applies = need.marker is None or any(need.marker.evaluate({**environment, "extra": e}) for e in extras)
+            if applies and (name in self.given or name not in self.target.provided):
+                self._check(wheel, need, name)
+                self.extras.setdefault(name, set()).update(need.extras)
+                yield name
+
+    def _check(self, wheel: Wheel, need: Requirement, name: str) -> None:
+        there = self.given.get(name) or self.pins.get(name)
+        if there is None:
+            raise ConfigError(
+                f"{wheel.name} needs {need.name}, of which lakeward's lock has no version",
+                found=f"{wheel.path.name} requires {need}",
+                todo=f"Give its wheel as well: --wheel {need.name}-….whl",
+            )
+        if not need.specifier.contains(there.version, prereleases=True):
+            raise ConfigError(
+                f"{wheel.name} {wheel.version} does not go with {need.name} {there.version}",
+                found=f"{wheel.path.name} requires {need}",
+                todo="Give another wheel of one of them with --wheel: it replaces a version of the lock.",
+            )
+
+
+def given_wheels(paths: Iterable[Path], target: Target) -> Mapping[str, Wheel]:
+    """Return the wheels of files by name; raises ConfigError for one that does not run there, or is there twice."""
+    found: dict[str, Wheel] = {}
+    for path in paths:
+        wheel = Wheel.read(path)
+        target.check(wheel)
+        if wheel.name in found:
+            raise ConfigError(
+                f"two wheels of {wheel.name} are given",
+                found=f"{found[wheel.name].path.name} and {path.name}",
+                todo="Leave one of them out.",
+            )
+        found[wheel.name] = wheel
+    return found
+
+
+def download(pins: Sequence[Pin], target: Target, folder: Path) -> Sequence[Wheel]:
+    """Have the wheels of pins from the index into a folder; pip checks their hashes.
+
+    Raises SetupError without pip or where the index does not answer, ConfigError where it has no such wheel.
+    """
+    if not pins:
+        return []
+    with tempfile.TemporaryDirectory() as name:
+        (requirements := Path(name) / "requirements.txt").write_text(
+            "".join(f"{pin.requirement}\n" for pin in pins), "utf-8"
+        )
+        asked = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--requirement", str(requirements)]
+        runs_on = ["--implementation", "cp", "--python-version", target.release.python]
+        runs_on += [f"--platform={platform}" for platform in target.platforms]
+        ended = run_pip(["download", "--retries=2", *asked, *runs_on, "--dest", name])
+        if ended.returncode:
+            raise _refused(ended.stderr, target)
+        return [Wheel.read(Path(shutil.copy2(path, folder))) for path in sorted(Path(name).glob("*.whl"))]
+
+
+def run_pip(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run the pip of this environment; raises SetupError where it has none."""
+    if find_spec("pip") is None:
+        raise SetupError(
+            "pip is not installed beside lakeward",
+            found=f"{sys.executable} has no module pip",
+            todo="python -m ensurepip, or in an environment of uv: uv pip install pip",
+        )
+    command = [sys.executable, "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # no shell, no secret
+
+
+def _refused(said: str, target: Target) -> ConfigError | SetupError:
+    """Say in words why pip had no wheels."""
+    errors = [line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: ")]
+    found = errors[-1] if errors else said.strip()[-500:] or "pip said nothing"
+    if "connection broken by" in said or "Temporary failure in name resolution" in said:
+        return SetupError(
+            "the index of Python packages cannot be reached",
+            found=found,
+            todo="Wheels are fetched as `pip download` does: PIP_INDEX_URL, PIP_FIND_LINKS and a proxy count.",
+        )
+    if "DO NOT MATCH THE HASHES" in said:
+        return ConfigError(
+            "a wheel of the index is another one than lakeward was tested with",
+            found=" ".join(said.partition("Got ")[0].split())[-500:],
+            todo="Ask those who run the index. Nothing was packaged.",
+        )
+    if missing := re.search(r"No matching distribution found for (\S+)", said):
+        return ConfigError(
+            f"the index has no wheel of {missing[1]} for {target}",
+            found=f"Python {target.release.python}, {target.platforms[0]} and older",
+            todo="Name an index that has it (PIP_INDEX_URL), or give one that you built: --wheel FILE",
+        )
+    return SetupError("pip could not fetch the wheels", found=found, todo="Try it by hand: pip download")
