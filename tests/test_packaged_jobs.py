@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -22,12 +23,11 @@ from delta_lake import by_duckdb
 from lakeward.adapters.spark.jars import fetch, locked
 from lakeward.adapters.spark.line import line
 from lakeward.entrypoints.cli import main
-from lakeward.entrypoints.job_package.releases import PROVIDED, find_release
+from lakeward.entrypoints.job_package.releases import PROVIDED, Release, newest_release
 from lakeward.entrypoints.job_package.start import SOMEWHERE
 
 pytestmark = [pytest.mark.spark, pytest.mark.lines, pytest.mark.long]
 
-RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 SETTINGS = """
 [pipeline]
 name = "shop"
@@ -53,11 +53,18 @@ print(json.dumps({module.__name__: module.__file__ for module in modules}))
 """Says where modules are imported from."""
 
 
+def python_of(release: Release) -> str:
+    """Return a Python of the version that a release has: this one, or another one of this machine."""
+    if release.python == f"{sys.version_info.major}.{sys.version_info.minor}":
+        return sys.executable
+    found = shutil.which(f"python{release.python}")
+    if found is None or subprocess.run([found, "-V"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{release.platform} {release.name} has Python {release.python}, which is not here")
+    return found
+
+
 def make_package(platform: str, folder: Path) -> Any:
     """Package for the newest release with the Spark of this line, and return what job.json says."""
-    release = find_release(platform, None, line())
-    if release.python != RUNNING:
-        pytest.skip(f"{platform} {release.name} has Python {release.python}, and this is {RUNNING}")
     command = ["package", platform, "--to", str(folder), "--format", "delta", "--settings", "lakeward.toml"]
     assert main(command) == 0
     return json.loads((folder / "job.json").read_text("utf-8"))
@@ -105,10 +112,11 @@ def run_job(python: Path, script: Path, arguments: Sequence[str], folder: Path, 
 
 def test_a_packaged_job_of_glue_runs_on_what_was_packaged(tmp_path: Path) -> None:
     """The wheels are installed as Glue is told to, into a Python that has Spark and boto3, and nothing else."""
-    manifest = make_package("glue", tmp_path / "job")
-    started = manifest["jobs"]["create-job"]["DefaultArguments"]
-    python, site = tmp_path / "venv/bin/python", tmp_path / f"venv/lib/python{RUNNING}/site-packages"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    release = newest_release("glue", line())
+    its_python = python_of(release)
+    started = make_package("glue", tmp_path / "job")["jobs"]["create-job"]["DefaultArguments"]
+    python, site = tmp_path / "venv/bin/python", tmp_path / f"venv/lib/python{release.python}/site-packages"
+    subprocess.run([its_python, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     (site / "platform.pth").write_text(f"{make_platform(tmp_path / 'platform', 'glue')}\n", "utf-8")
     names = [url.removeprefix(f"{SOMEWHERE}/") for url in started["--additional-python-modules"].split(",")]
     options = shlex.split(started["--python-modules-installer-option"])
@@ -122,9 +130,10 @@ def test_a_packaged_job_of_glue_runs_on_what_was_packaged(tmp_path: Path) -> Non
 
 def test_a_packaged_job_of_emr_runs_in_its_environment(tmp_path: Path) -> None:
     """The environment is unpacked as Spark does it, and PYTHONPATH has Spark's own modules, as always there."""
+    interpreter = newest_release("emr", line()).interpreter
+    if not Path(interpreter).exists():
+        pytest.skip(f"there is no {interpreter}, as Amazon Linux has it")
     manifest = make_package("emr", tmp_path / "job")
-    if not Path(f"/usr/bin/python{RUNNING}").exists():
-        pytest.skip(f"there is no /usr/bin/python{RUNNING}, as Amazon Linux has it")
     make_pipeline(tmp_path / "shop")
     with tarfile.open(tmp_path / "job/environment.tar.gz") as archive:
         archive.extractall(tmp_path / "shop/environment", filter="fully_trusted")  # noqa: S202  # made right here

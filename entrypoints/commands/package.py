@@ -17,7 +17,7 @@ from lakeward.entrypoints.context import AsJson, Debug
 from lakeward.entrypoints.job_package import start
 from lakeward.entrypoints.job_package.building import Order, build
 from lakeward.entrypoints.job_package.delivery import replace_folder, upload
-from lakeward.entrypoints.job_package.releases import TITLES, find_release
+from lakeward.entrypoints.job_package.releases import TITLES, find_release, newest_release
 from lakeward.entrypoints.printable import plain
 
 HELP = """Write all that a job of AWS Glue or EMR needs into a folder or a bucket.
@@ -119,7 +119,7 @@ def _package(
     refuse_other_scheme(to, "--to")
     place = normal(to) if is_url(to) else None
     order = Order(
-        release=find_release(platform, release, line()),
+        release=newest_release(platform, line()) if release is None else find_release(platform, release),
         machine=arch,
         kind=kind,
         extras=extras or (),

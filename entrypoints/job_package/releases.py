@@ -47,15 +47,22 @@ RELEASES: Final = (
 """The releases of each platform, the newest last. EMR 7 has Python 3.9 as well, which lakeward does not run on."""
 
 
-def find_release(platform: str, name: str | None, line: str) -> Release:
-    """Return a release by its name, or the newest one of a line of Spark; raises ConfigError for one not listed.
+def newest_release(platform: str, line: str) -> Release:
+    """Return the newest release of a platform that has a line of Spark.
 
-    >>> find_release("glue", None, "3.5").name, find_release("emr", "7.14.0", "4.1").python
-    ('5.1', '3.11')
+    >>> newest_release("glue", "3.5").name
+    '5.1'
+    """
+    return [release for release in RELEASES if (release.platform, release.line) == (platform, line)][-1]
+
+
+def find_release(platform: str, name: str) -> Release:
+    """Return a release by its name; raises ConfigError for one that is not listed.
+
+    >>> find_release("emr", "7.14.0").python
+    '3.11'
     """
     known = [release for release in RELEASES if release.platform == platform]
-    if name is None:
-        return [release for release in known if release.line == line][-1]
     found = [release for release in known if name in (release.name, release.name.removeprefix("emr-"))]
     if not found:
         raise ConfigError(

@@ -46,11 +46,12 @@ class Wheel:
             with zipfile.ZipFile(path) as archive:
                 (metadata,) = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n)]
                 said = Parser().parsestr(archive.read(metadata).decode())
+            requires = [Requirement(need) for need in said.get_all("Requires-Dist", ())]
         except (InvalidWheelFilename, OSError, ValueError, zipfile.BadZipFile) as error:
             raise ConfigError(
                 f"{path} is no wheel", found=str(error), todo="Build one: pip wheel --no-deps FOLDER"
             ) from error
-        return cls(path, name, version, [Requirement(one) for one in said.get_all("Requires-Dist", ())])
+        return cls(path, name, version, requires)
 
     @property
     def sha256(self) -> str:

@@ -18,7 +18,7 @@ def test_the_releases_are_those_that_can_be_packaged_for() -> None:
 
 def test_the_parameters_of_glue_are_those_of_its_job() -> None:
     (listed,) = tables(sections(PAGE)["Glue"])
-    made = glue_job(find_release("glue", "5.1", "3.5"), "iceberg", ["a.whl"], "s3://jobs", "s3://jobs/a.toml")
+    made = glue_job(find_release("glue", "5.1"), "iceberg", ["a.whl"], "s3://jobs", "s3://jobs/a.toml")
     shown = [codes(row["parameter"])[0] for row in listed]
     assert set(made["DefaultArguments"]) - set(shown) == {"--job-bookmark-option"}
     assert made["DefaultArguments"]["--python-modules-installer-option"] == codes(listed[1]["value"])[0]

@@ -29,7 +29,7 @@ from lakeward.entrypoints.job_package import building, wheels
 from lakeward.entrypoints.job_package.building import Order
 from lakeward.entrypoints.job_package.lock import environment_of, pins_of, read_lock
 from lakeward.entrypoints.job_package.own_wheel import make_own_wheel
-from lakeward.entrypoints.job_package.releases import RELEASES, Release, find_release
+from lakeward.entrypoints.job_package.releases import RELEASES, Release, find_release, newest_release
 from lakeward.entrypoints.job_package.wheels import download
 
 of_each_release = pytest.mark.parametrize("release", RELEASES, ids=lambda one: f"{one.platform} {one.name}")
@@ -43,14 +43,14 @@ def order(release: Release, kind: str = "iceberg", extras: Sequence[str] = ()) -
 
 
 def test_the_newest_release_with_the_spark_that_is_installed_is_taken() -> None:
-    assert [find_release("glue", None, line).name for line in ("3.5", "4.1")] == ["5.1", "6.0"]
-    assert [find_release("emr", None, line).name for line in ("3.5", "4.1")] == ["emr-7.14.0", "emr-spark-8.1.0"]
+    assert [newest_release("glue", line).name for line in ("3.5", "4.1")] == ["5.1", "6.0"]
+    assert [newest_release("emr", line).name for line in ("3.5", "4.1")] == ["emr-7.14.0", "emr-spark-8.1.0"]
 
 
 @pytest.mark.parametrize(("platform", "name"), [("glue", "4.0"), ("emr", "7.13.0"), ("emr", "5.1"), ("glue", "")])
 def test_a_release_that_is_not_known_is_refused_with_those_that_are(platform: str, name: str) -> None:
     with pytest.raises(ConfigError, match=r"(?s)nothing is known of release .*known are .*--release"):
-        find_release(platform, name, "4.1")
+        find_release(platform, name)
 
 
 def lock_and_need(release: Release, kind: str) -> tuple[set[str], set[str]]:
@@ -204,6 +204,8 @@ def test_a_plugin_brings_what_it_needs_and_a_wheel_replaces_a_locked_version(
     own = make_wheel(tmp_path, "lakeward", ["six"], "9.0")
     assert lakeward("package", "glue", "--to", "job", "--wheel", str(own)).code == 0
     assert {path.name for path in (tmp_path / "job/wheels").iterdir()} == {own.name, "six-1.0-py3-none-any.whl"}
+    odd = make_wheel(tmp_path, "odd", ["=="])
+    assert f"{odd} is no wheel" in lakeward(*base, "--wheel", str(odd)).err
     assert "two wheels of six are given" in lakeward(*base, "--wheel", str(newer), "--wheel", str(newer)).err
 
 
@@ -264,7 +266,7 @@ def test_what_keeps_pip_from_fetching_is_said(
     said: str, kind: type[Exception], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     answer(monkeypatch, said)
-    release = find_release("glue", "5.1", "3.5")
+    release = find_release("glue", "5.1")
     with pytest.raises(kind, match=words):
         download([read_lock(release, "x86_64")["six"]], order(release).target, tmp_path)
 
