@@ -7,7 +7,7 @@ between a commit and its note, is taken from the batch records with the next not
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lakeward.core.alarms import Alarm
@@ -50,6 +50,38 @@ def may_become(before: ObjectState, after: ObjectState) -> bool:
 def before(state: ObjectState) -> frozenset[ObjectState]:
     """Return the states that a state may follow."""
     return frozenset(_BECOMES.get(state, ()))
+
+
+def records_after(known: Mapping[str, ObjectRecord], notes: Notes) -> dict[str, ObjectRecord]:
+    """Return what a ledger has of objects, by name, once it has taken in notes: of those `known`, and of new ones.
+
+    It is the same if only those are known that the notes name.
+    """
+    found = {} if notes.anew else {**known}
+    for record in notes.records:
+        before = found.get(record.object.name)
+        found[record.object.name] = record if before is None else replace(record, first_seen=before.first_seen)
+    for state, names in notes.states.items():
+        for name in names:
+            if name in found and may_become(found[name].state, state):
+                found[name] = replace(found[name], state=state)
+    return found
+
+
+def account_after(known: Account, notes: Notes) -> Account:
+    """Return the account of a table once its ledger has taken in notes; objects that wait are those of `known`."""
+    before = Account() if notes.anew else known
+    return replace(
+        before,
+        checked={**before.checked, **notes.checked},
+        listed=before.listed if notes.listed is None else notes.listed,
+        batch=before.batch if notes.batch is None else notes.batch,
+        alarms=before.alarms if notes.alarms is None else tuple(notes.alarms),
+        acked=before.acked if notes.acked is None else notes.acked,
+        awaited=notes.awaited if notes.looked else before.awaited,
+        failure=notes.failure if notes.has_ended else before.failure,
+        verdict=before.verdict if notes.verdict is None else notes.verdict,
+    )
 
 
 def applied_record(found: ObjectFacts, batch: int) -> ObjectRecord:

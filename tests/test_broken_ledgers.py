@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from threading import Barrier
 
 import pytest
 
@@ -67,6 +68,24 @@ class ForgetsEveryTable(MemoryLedger):
         MemoryLedger.write(self, table, notes)
 
 
+class WritesAHundredAtMost(MemoryLedger):
+    def write(self, table: str, notes: Notes) -> None:
+        MemoryLedger.write(self, table, replace(notes, records=notes.records[:100]))
+
+
+class WritesBackWhatItReadBefore(MemoryLedger):
+    """Two writers read, and then both write: one of the notes is lost."""
+
+    both = Barrier(2)
+
+    def write(self, table: str, notes: Notes) -> None:
+        before = {name: dict(found) for name, found in self.known.items()}
+        self.both.wait()
+        mine = MemoryLedger(dict(self.accounts), before)
+        mine.write(table, notes)
+        self.known[table] = mine.known[table]
+
+
 class KnowsOneTable(MemoryLedger):
     def write(self, table: str, notes: Notes) -> None:
         self.known = {table: self.known.get(table, {})}
@@ -81,6 +100,8 @@ LEDGERS: Mapping[str, type[MemoryLedger]] = {
     "a_state_follows_only_those_that_it_may_follow": LetsEveryStateFollow,
     "what_is_not_said_stays": TakesSilenceForNothing,
     "anew_forgets_a_table_and_no_other": ForgetsEveryTable,
+    "a_note_may_have_many_objects": WritesAHundredAtMost,
+    "what_is_written_at_once_is_not_lost": WritesBackWhatItReadBefore,
     "threads_share_it": KnowsOneTable,
 }
 

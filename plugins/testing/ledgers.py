@@ -134,6 +134,34 @@ def anew_forgets_a_table_and_no_other(open_: Open) -> None:
     assert open_().account(OTHER).batch == 2
 
 
+def a_note_may_have_many_objects(open_: Open) -> None:
+    """A source may have a hundred thousand files when it is first looked at; one note has them all."""
+    many, gone = range(1, 251), range(101, 231)
+    open_().write(TABLE, Notes(records=[_record(n, first_seen=8) for n in many]))
+    assert list(open_().objects(TABLE)) == [_record(n, first_seen=8) for n in many]
+    vanished, checked = {ObjectState.VANISHED: [f"f{n}" for n in gone]}, {f"f{n}": n for n in many}
+    applied = [_record(n, ObjectState.APPLIED, batch=1) for n in many]
+    open_().write(TABLE, Notes(records=applied, states=vanished, checked=checked, batch=1))
+    wanted = {f"f{n}": ObjectState.VANISHED if n in gone else ObjectState.APPLIED for n in many}
+    assert _states(open_()) == wanted
+    assert [found.object.order for found in open_().objects(TABLE, ObjectState.VANISHED)] == [*gone]
+    assert open_().account(TABLE) == Account(checked=checked, batch=1)
+    named = [found.object.order for found in open_().objects(TABLE, names=wanted.keys())]
+    assert named == [*many]
+
+
+def what_is_written_at_once_is_not_lost(open_: Open) -> None:
+    """Processes may write of one table at the same time: each note is written behind the other."""
+
+    def write(n: int) -> None:
+        open_().write(TABLE, Notes(records=[_record(n)], checked={f"f{n}": n}))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(24)))
+    assert [found.object.order for found in open_().objects(TABLE)] == [*range(24)]
+    assert open_().account(TABLE).checked == {f"f{n}": n for n in range(24)}
+
+
 def threads_share_it(open_: Open) -> None:
     """A run works on tables side by side, with one ledger."""
     ledger = open_()
@@ -150,5 +178,7 @@ LAWS: Final[tuple[Law, ...]] = (
     a_state_follows_only_those_that_it_may_follow,
     what_is_not_said_stays,
     anew_forgets_a_table_and_no_other,
+    a_note_may_have_many_objects,
+    what_is_written_at_once_is_not_lost,
     threads_share_it,
 )
