@@ -99,6 +99,7 @@ def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -
     runtime = Runtime(spark, configured.base, configured.file, now=clock, state=configured.state)
     runtime.table_keys, runtime.joined_keys = keys_of(TableSettings), keys_of(JoinedSettings)
     runtime.joined = list(configured.joined)
+    runtime.pipeline = configured.settings.pipeline.name
     runtime.declared = configured.declared()
     runtime.run_ids = ids_of_run()
     runtime.small_batch = configured.settings.spark.small_batch

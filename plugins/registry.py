@@ -63,7 +63,8 @@ class Runtime:
     which the settings, or the catalogue, say them all, joined tables included. A batch of at most `small_batch`
     rows may be read and worked out without Spark; 0 means that none is. A process that `runs_once` ends with what
     was there when it looked first, so that a source which never rests does not keep it. `run_ids` are what an
-    orchestrator calls the run, by their names: a commit keeps them among its properties.
+    orchestrator calls the run, by their names: a commit keeps them among its properties. `pipeline` is its
+    name, which tells it from others that have a store in common.
     """
 
     spark: Callable[[], Any]
@@ -81,6 +82,7 @@ class Runtime:
     small_batch: int = SMALL_BATCH
     runs_once: bool = False
     run_ids: Mapping[str, str] = field(default_factory=dict)
+    pipeline: str = ""
 
     def require(self, *jars: str, settings: Mapping[str, str] | None = None) -> None:
         """Ask for groups of jars, for other jars by `coordinates@sha256`, and for session settings."""

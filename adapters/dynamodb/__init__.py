@@ -1,13 +1,16 @@
-"""Leases in DynamoDB, for pipelines that more than one machine may run."""
+"""Leases and ledgers in DynamoDB, for pipelines that run on more than one machine, or outlive theirs."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from lakeward.adapters.dynamodb.lease import DynamoDbLease
+from lakeward.adapters.dynamodb.ledger import DynamoDbLedger
+from lakeward.adapters.dynamodb.purpose import LEDGER
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -25,16 +28,31 @@ def _time_to_live(text: str) -> str:
     return text
 
 
-class LeaseOptions(BaseModel):
-    """A table of DynamoDB that all machines have in common; see docs/lease.md."""
+class _TableOptions(BaseModel):
+    """A table of DynamoDB; region, endpoint and credentials are those of the AWS command line."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     table: str = Field(min_length=3, description="The name of the table; its partition key is `lease`, a string.")
+
+
+class LeaseOptions(_TableOptions):
+    """A table of DynamoDB that all machines have in common; see docs/lease.md."""
+
     ttl: Annotated[str, AfterValidator(_time_to_live)] = Field(
         "1m",
         description="How long a process that has crashed keeps others out, as `30s` or `5m`, from `10s` to `1h`. "
         "One that lives renews its lease after a third of that.",
+    )
+
+
+class LedgerOptions(_TableOptions):
+    """A table of DynamoDB that outlives machines, for all pipelines; see docs/ledger.md."""
+
+    table: str = Field(
+        min_length=3,
+        description="The name of the table; its partition key is `ledger`, its sort key `item`, both strings, and "
+        "it has the local index `by_state`. It is another one than that of a lease.",
     )
 
 
@@ -46,7 +64,17 @@ def build(options: Options, runtime: Runtime) -> DynamoDbLease:
     return DynamoDbLease(find_client(), settings.table, _seconds(settings.ttl) * 1_000_000, runtime.now)
 
 
+def build_ledger(options: Options, runtime: Runtime) -> DynamoDbLedger:
+    """Make the ledger; DynamoDB is not asked before somebody reads it."""
+    from lakeward.adapters.dynamodb.access import find_client  # noqa: PLC0415  # who has no ledger there needs no boto3
+
+    own: Mapping[str, Any] = {name: value for name, value in options.items() if name != "state"}
+    settings = validated(LedgerOptions, own, str(runtime.file), within="ledger")
+    return DynamoDbLedger(find_client(LEDGER), settings.table, runtime.pipeline)
+
+
 @hookimpl
 def register(registry: Registry) -> None:
-    """Register the lease `dynamodb`."""
+    """Register the lease and the ledger `dynamodb`."""
     registry.leases.add("dynamodb", build)
+    registry.ledgers.add("dynamodb", build_ledger)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any, Final
 
+from lakeward.adapters.dynamodb.purpose import LEASES, Purpose
 from lakeward.core.errors import SetupError
 
 _PATIENCE: Final = 3
@@ -13,7 +14,7 @@ _PATIENCE: Final = 3
 _ATTEMPTS: Final = 3
 
 
-def find_client() -> Any:
+def find_client(purpose: Purpose = LEASES) -> Any:
     """Return a client of DynamoDB; raises SetupError without boto3, ConfigError without region or profile."""
     if find_spec("boto3") is None:
         raise SetupError("boto3 is not installed, which reaches DynamoDB", todo="pip install 'lakeward[dynamodb]'")
@@ -28,5 +29,5 @@ def find_client() -> Any:
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         user_agent_extra="lakeward",
     )
-    with told("DynamoDB"):
+    with told("DynamoDB", purpose):
         return boto3.Session().client("dynamodb", config=config)

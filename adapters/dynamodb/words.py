@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Final
 
 from botocore.exceptions import ClientError
 
 from lakeward.adapters.aws.failures import AS_WHOM, answer_of, explaining_errors
+from lakeward.adapters.dynamodb.purpose import LEASES, Purpose
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 
-_PAGE: Final = "docs/lease.md"
 _UNKNOWN: Final = (
     "ExpiredTokenException",
     "IncompleteSignature",
@@ -26,16 +27,17 @@ _LATER: Final = (
     "ServiceUnavailable",
     "ThrottlingException",
     "TransactionConflictException",
+    "TransactionInProgressException",
 )
 """What docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html calls these."""
 
 
-def told(what: str) -> AbstractContextManager[None]:
+def told(what: str, purpose: Purpose = LEASES) -> AbstractContextManager[None]:
     """Say what DynamoDB refuses in a person's words; `what` is what is asked for.
 
     Raises StoreUnreachable for what may be over soon, and else ConfigError.
     """
-    return explaining_errors(what, _PAGE, _refused, _later)
+    return explaining_errors(what, purpose.page, partial(_refused, purpose), _later)
 
 
 def _later(what: str, found: str) -> StoreUnreachable:
@@ -46,7 +48,7 @@ def _later(what: str, found: str) -> StoreUnreachable:
     )
 
 
-def _refused(what: str, error: ClientError) -> LakewardError:
+def _refused(purpose: Purpose, what: str, error: ClientError) -> LakewardError:
     code, said, status = answer_of(error)
     found = f"DynamoDB says {said}"
     if code in _LATER or status >= 500:
@@ -55,13 +57,14 @@ def _refused(what: str, error: ClientError) -> LakewardError:
         return ConfigError(
             f"{what} does not exist",
             found=found,
-            todo=f"Make it as {_PAGE} says, or correct `table` under [lease], or the region: AWS_DEFAULT_REGION.",
+            todo=f"Make it as {purpose.page} says, or correct `table` under [{purpose.section}], or the region: "
+            "AWS_DEFAULT_REGION.",
         )
     if code == "ValidationException":
         return ConfigError(
-            f"{what} is no table of leases",
+            f"{what} is no {purpose.what}",
             found=found,
-            todo=f"Its partition key must be `lease`, a string, and it has no sort key: make one as {_PAGE} says.",
+            todo=f"{purpose.keys}: make one as {purpose.page} says.",
         )
     if code in _UNKNOWN:
         return ConfigError(
@@ -73,6 +76,6 @@ def _refused(what: str, error: ClientError) -> LakewardError:
         return ConfigError(
             f"{what}: access is denied",
             found=f"{found} ({error.operation_name})",
-            todo=f"{_PAGE} lists the permissions that are needed. Are these the right credentials?",
+            todo=f"{purpose.page} lists the permissions that are needed. Are these the right credentials?",
         )
-    return ConfigError(f"{what} cannot be asked", found=found, todo=f"{_PAGE} says what is needed.")
+    return ConfigError(f"{what} cannot be asked", found=found, todo=f"{purpose.page} says what is needed.")

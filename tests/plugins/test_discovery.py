@@ -40,7 +40,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["dms", "files", "jdbc", "kafka"],
         ["delta", "hudi", "iceberg", "memory"],
         ["memory", "poll"],
-        ["memory", "sqlite"],
+        ["dynamodb", "memory", "sqlite"],
         ["dynamodb", "memory"],
         ["file", "jdbc"],
         ["dms", "files"],

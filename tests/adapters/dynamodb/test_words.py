@@ -10,6 +10,8 @@ from tenancies import DynamoDb
 from lakeward.adapters import dynamodb as plugin
 from lakeward.adapters.dynamodb import access
 from lakeward.adapters.dynamodb.lease import DynamoDbLease
+from lakeward.adapters.dynamodb.ledger import DynamoDbLedger
+from lakeward.adapters.dynamodb.purpose import LEDGER
 from lakeward.adapters.dynamodb.words import told
 from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
 from lakeward.plugins import Runtime
@@ -78,11 +80,34 @@ def test_a_table_with_another_key_is_said(dynamodb: DynamoDb) -> None:
         lease.take("shop", "a")
 
 
+def test_a_ledger_that_is_not_there_is_named_with_its_region(dynamodb: DynamoDb) -> None:
+    with pytest.raises(ConfigError) as raised:
+        DynamoDbLedger(dynamodb.client, "nowhere", "shop").account("shop.orders")
+    assert raised.value.what == "the DynamoDB table nowhere in eu-central-1 does not exist"
+    assert "docs/ledger.md" in str(raised.value.todo)
+    assert "[ledger]" in str(raised.value.todo)
+
+
+def test_a_table_with_another_key_than_that_of_a_ledger_is_said(dynamodb: DynamoDb) -> None:
+    with pytest.raises(ConfigError, match="is no table of a ledger") as raised:
+        DynamoDbLedger(dynamodb.client, dynamodb.table, "shop").account("shop.orders")
+    assert "sort key `item`, both strings, with the local index `by_state`" in str(raised.value.todo)
+
+
+def test_a_table_without_the_index_of_a_ledger_is_said() -> None:
+    """moto calls that something else."""
+    said = {"Code": "ValidationException", "Message": "The table does not have the specified index: by_state"}
+    with pytest.raises(ConfigError, match="is no table of a ledger") as raised, told("the table", LEDGER):
+        raise ClientError({"Error": said}, "Query")
+    assert "by_state" in str(raised.value.todo)
+
+
 def test_without_boto3_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "find_spec", lambda _name: None)
-    with pytest.raises(SetupError, match="boto3 is not installed") as failed:
-        plugin.build({"table": "leases"}, Runtime(lambda: None))
-    assert "lakeward[dynamodb]" in str(failed.value.todo)
+    for build in (plugin.build, plugin.build_ledger):
+        with pytest.raises(SetupError, match="boto3 is not installed") as failed:
+            build({"table": "leases"}, Runtime(lambda: None))
+        assert "lakeward[dynamodb]" in str(failed.value.todo)
 
 
 def test_without_a_region_it_is_said(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,3 +139,19 @@ def test_wrong_options_are_refused(options: dict[str, str], said: str) -> None:
         plugin.build(options, Runtime(lambda: None))
     assert said in str(raised.value.found)
     assert "[lease" in str(raised.value.found)
+
+
+def test_the_options_of_a_ledger_are_read(dynamodb: DynamoDb) -> None:
+    runtime = Runtime(lambda: None, pipeline="shop")
+    ledger = plugin.build_ledger({"table": "ledgers", "state": "state"}, runtime)
+    assert (ledger.table, ledger.pipeline) == ("ledgers", "shop")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({}, "[ledger] lacks the key 'table'"), ({"table": "ledgers", "ttl": "5m"}, "[ledger] has no key 'ttl'")],
+)
+def test_wrong_options_of_a_ledger_are_refused(options: dict[str, str], said: str) -> None:
+    with pytest.raises(LakewardError, match="the settings are not right") as raised:
+        plugin.build_ledger({**options, "state": "state"}, Runtime(lambda: None))
+    assert said in str(raised.value.found)

@@ -1,0 +1,83 @@
+"""Ledgers in a DynamoDB that moto plays, as several machines open them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import pytest
+from tenancies import DynamoDb
+
+from lakeward.adapters.dynamodb import access
+from lakeward.adapters.dynamodb.ledger import DynamoDbLedger
+
+NUMBERS = count(1)
+KEYS = {
+    "AttributeDefinitions": [
+        {"AttributeName": name, "AttributeType": "S"} for name in ("ledger", "item", "state")
+    ],
+    "KeySchema": [
+        {"AttributeName": "ledger", "KeyType": "HASH"},
+        {"AttributeName": "item", "KeyType": "RANGE"},
+    ],
+    "LocalSecondaryIndexes": [
+        {
+            "IndexName": "by_state",
+            "KeySchema": [
+                {"AttributeName": "ledger", "KeyType": "HASH"},
+                {"AttributeName": "state", "KeyType": "RANGE"},
+            ],
+            "Projection": {"ProjectionType": "ALL"},
+        }
+    ],
+    "BillingMode": "PAY_PER_REQUEST",
+}
+
+
+@dataclass
+class LedgerTable:
+    """A table of ledgers; `asked` are the operations, and so many items were read for queries and batches."""
+
+    table: str = field(default_factory=lambda: f"ledgers-{next(NUMBERS)}")
+    asked: list[str] = field(default_factory=list)
+    items_read: int = 0
+
+    @cached_property
+    def client(self) -> Any:
+        found = access.find_client()
+        found.meta.events.register("after-call.dynamodb", self._count)
+        return found
+
+    def _count(self, parsed: Any, model: Any, **_: Any) -> None:
+        self.asked.append(model.name)
+        self.items_read += parsed.get("ScannedCount", 0)
+        self.items_read += sum(map(len, parsed.get("Responses", {}).values()))
+
+    def make(self) -> None:
+        """Make the table."""
+        self.client.create_table(TableName=self.table, **KEYS)
+        self.asked.clear()
+
+    def ledger(
+        self, client: Any = None, pipeline: str = "shop", pause: Callable[[float], None] = time.sleep
+    ) -> DynamoDbLedger:
+        """Open the ledger as another machine would."""
+        return DynamoDbLedger(self.client if client is None else client, self.table, pipeline, pause)
+
+    def items(self, prefix: str = "") -> list[str]:
+        """Return the names of all items that begin so."""
+        found = self.client.scan(TableName=self.table, ConsistentRead=True)["Items"]
+        return sorted(item["item"]["S"] for item in found if item["item"]["S"].startswith(prefix))
+
+
+@pytest.fixture
+def ledger_table(dynamodb: DynamoDb) -> Iterator[LedgerTable]:
+    """Return an empty table of ledgers in a DynamoDB that is named by the environment."""
+    found = LedgerTable()
+    found.make()
+    yield found
+    found.client.close()
