@@ -23,7 +23,7 @@ from lakeward.adapters.delta.options import DeltaOptions
 from lakeward.adapters.delta.options import TableOptions as DeltaTableOptions
 from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
 from lakeward.adapters.dms.statistics import StatisticsOptions
-from lakeward.adapters.dynamodb import LeaseOptions
+from lakeward.adapters.dynamodb import LeaseOptions, LedgerOptions
 from lakeward.adapters.files.form import Operations
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.hudi.options import HudiOptions
@@ -123,7 +123,8 @@ and `max_bytes`; `folder` is where the files of this table lie. Of the source `k
 
 _LEDGER: Final = """\
 What remembers each file ([the ledger](ledger.md)). The table may be left out: then it is `kind = "sqlite"`, a file
-`ledger.db` in the folder `state`, which has no further keys.
+`ledger.db` in the folder `state`, which has no further keys. Where that folder goes with the machine,
+[`kind = "dynamodb"`](ledger.md#on-dynamodb) keeps it.
 """
 
 _LEASE: Final = """\
@@ -232,6 +233,8 @@ def _parts() -> Iterator[str]:
     yield from _table(HudiOptions)
     yield from ("## `[queue]`\n", _QUEUE)
     yield from ("## `[ledger]`\n", _LEDGER)
+    yield '`kind = "dynamodb"`: ' + f"{_cell(LedgerOptions.__doc__ or '')}\n"
+    yield from _table(LedgerOptions)
     yield "## `[lease]`\n"
     yield _LEASE
     yield '`kind = "dynamodb"`: ' + f"{_cell(LeaseOptions.__doc__ or '')}\n"

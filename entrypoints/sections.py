@@ -65,8 +65,8 @@ class PipelineSettings(Strict):
     name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$", description="What the pipeline is called, in logs and reports.")
     state: str = Field(
         "state/",
-        description="The folder for the lock, the ledger and Spark's log; a relative path is relative to this "
-        "file. It can be deleted: a restart needs the tables alone.",
+        description="The folder for the lock, the ledger (if `[ledger]` names no other place) and Spark's log; a "
+        "relative path is relative to this file. It can be deleted: a restart needs the tables alone.",
     )
     full_listing: Annotated[str, AfterValidator(_interval)] = Field(
         "1h",

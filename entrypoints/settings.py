@@ -134,7 +134,7 @@ class Configured:
 
     @property
     def state(self) -> Path:
-        """The folder of the lock and the ledger."""
+        """The folder of the lock, and of a ledger that is a file."""
         return self.base / self.settings.pipeline.state
 
     @property

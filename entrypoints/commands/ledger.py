@@ -28,7 +28,7 @@ from lakeward.entrypoints.printable import escaped
 
 HELP = """What became of each file: seen, applied, quarantined, vanished, rewritten, archived.
 
-The ledger is in the folder `state`. It is not the truth: the tables do without it.
+The ledger is in the folder `state`, or in DynamoDB. It is not the truth: the tables do without it.
 """
 
 LIST = """List the files of a table as the ledger has them, in order, and the alarms that were let pass.

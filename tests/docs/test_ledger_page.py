@@ -1,0 +1,75 @@
+"""`docs/ledger.md`: the table that it makes holds ledgers, the permissions that it names are those in use."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+from ledger_tables import KEYS, LedgerTable
+from pages import fences
+
+from lakeward.adapters.dynamodb import ledger as module
+from lakeward.core.ledger import Notes, ObjectRecord, ObjectState, SourceObject
+
+PAGE = "docs/ledger.md"
+TABLE = "shop.orders"
+
+WITHIN_A_TRANSACTION = {"TransactWriteItems": "PutItem"}
+"""A transaction needs the permissions of what is in it, and none of its own."""
+
+
+def pairs(words: list[str]) -> list[dict[str, str]]:
+    """Read `AttributeName=lease,KeyType=HASH` as `aws` does."""
+    return [dict(pair.split("=") for pair in word.split(",")) for word in words]
+
+
+def options() -> dict[str, list[str]]:
+    """Return the options of the command that makes the table."""
+    (command,) = [fence.content for fence in fences(PAGE, "console") if "aws dynamodb" in fence.content]
+    aws, service, operation, *words = shlex.split(command.removeprefix("$ ").replace("\\\n", " "))
+    assert (aws, service, operation) == ("aws", "dynamodb", "create-table")
+    found: dict[str, list[str]] = {}
+    for word in words:
+        if word.startswith("--"):
+            found[word] = []
+        else:
+            found[[*found][-1]].append(word)
+    return found
+
+
+def made_as_the_page_says(ledger_table: LedgerTable) -> str:
+    given = options()
+    (table,), (billing,), (indexes,) = (
+        given[name] for name in ("--table-name", "--billing-mode", "--local-secondary-indexes")
+    )
+    keys: Any = {
+        "AttributeDefinitions": pairs(given["--attribute-definitions"]),
+        "KeySchema": pairs(given["--key-schema"]),
+        "LocalSecondaryIndexes": json.loads(indexes),
+        "BillingMode": billing,
+    }
+    assert keys == KEYS, "other tests make another table than the page"
+    ledger_table.client.create_table(TableName=table, **keys)
+    return table
+
+
+def test_the_table_that_is_made_holds_ledgers_and_the_permissions_are_those_that_are_used(
+    ledger_table: LedgerTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PART", 100)
+    ledger_table.table = made_as_the_page_says(ledger_table)
+    ledger_table.asked.clear()
+    ledger, record = ledger_table.ledger(), ObjectRecord(object=SourceObject("f", 1, 1, 1), state=ObjectState.SEEN)
+    for anew in (False, True):
+        ledger.write(TABLE, Notes(anew=anew, records=[record]))
+    assert ledger.account(TABLE).waiting == {"f": record.object}
+    assert list(ledger.objects(TABLE, names=["f"])) == [record]
+    (policy,) = [json.loads(block.content) for block in fences(PAGE, "json")]
+    (statement,) = policy["Statement"]
+    used = {f"dynamodb:{WITHIN_A_TRANSACTION.get(name, name)}" for name in ledger_table.asked}
+    assert sorted(statement["Action"]) == sorted(used)
+    table, index = statement["Resource"]
+    assert table.endswith(f":table/{ledger_table.table}")
+    assert index == f"{table}/index/by_state"
