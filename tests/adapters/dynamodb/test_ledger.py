@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -211,6 +212,29 @@ def test_a_writer_who_wakes_up_late_brings_nothing_back(fake: Fake) -> None:
             after(FIRST, MANY, OTHER, ANEW, OTHER),
             after(FIRST, OTHER, ANEW, OTHER, MANY),
         ), number
+
+
+@pytest.mark.usefixtures("part")
+def test_a_writer_may_sleep_while_another_crashes(fake: Fake) -> None:
+    """One sleeps before each of its requests, and meanwhile the other crashes before each of its own."""
+    for slept in count(1):
+        for crashed in count(1):
+            fake.client.items.clear()
+            fake.ledger().write(TABLE, FIRST)
+            theirs = Meddled(fake.client, crashed, crash)
+
+            def meanwhile() -> None:
+                with suppress(StoreUnreachable):
+                    fake.ledger(theirs).write(TABLE, ANEW)  # noqa: B023  # called here
+
+            mine = Meddled(fake.client, slept, meanwhile)
+            fake.ledger(mine).write(TABLE, MANY)
+            if not mine.was_met:
+                return
+            found, whole = known(fake.ledger()), [after(FIRST, MANY, ANEW), after(FIRST, ANEW, MANY)]
+            assert found in (whole if not theirs.was_met else [*whole, after(FIRST, MANY)]), (slept, crashed)
+            if not theirs.was_met:
+                break
 
 
 class SendsTwice:
