@@ -38,7 +38,7 @@ _JITTER: Final = Random()  # noqa: S311  # it keeps two processes apart, and no 
 def pauses() -> Iterator[float]:
     """Yield the seconds to wait behind each try, longer and longer, and by chance, so that two do not keep step."""
     for number in range(_TRIES):
-        yield _JITTER.uniform(0.5, 1.5) * min(0.01 * 2**number, _LONGEST_PAUSE)
+        yield _JITTER.uniform(0.75, 1.25) * min(0.01 * 2**number, _LONGEST_PAUSE)
 
 
 @dataclass(frozen=True, slots=True)
