@@ -21,6 +21,12 @@ class Poll:
     def acknowledge(self, notices: Sequence[Notice]) -> None:
         """Do nothing: the next poll looks again."""
 
+    def give_back(self, notices: Sequence[Notice]) -> None:
+        """Do nothing: the next poll looks again."""
+
+    def extend(self, notices: Sequence[Notice]) -> None:
+        """Do nothing: no notice is hidden."""
+
 
 def build(options: Options, runtime: Runtime) -> Poll:
     """Make the queue from the names of the configured tables."""

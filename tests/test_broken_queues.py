@@ -9,6 +9,7 @@ from itertools import count
 from threading import Barrier, BrokenBarrierError, Event
 
 import pytest
+from hiding_queue import HidingQueue, hiding_bell
 
 from lakeward.adapters.memory import MemoryQueue
 from lakeward.core.errors import LakewardError
@@ -71,6 +72,16 @@ class PutsBackWhatAnotherThreadForgot(MemoryQueue):
         self.notices = left
 
 
+class ForgetsWhatIsGivenBack(MemoryQueue):
+    def give_back(self, notices: Sequence[Notice]) -> None:
+        self.acknowledge(notices)
+
+
+class ForgetsWhatIsExtended(MemoryQueue):
+    def extend(self, notices: Sequence[Notice]) -> None:
+        self.acknowledge(notices)
+
+
 BROKEN: Mapping[str, type[MemoryQueue]] = {
     "a_table_is_told_by_its_name": TellsTheTableAlone,
     "a_queue_without_a_notice_tells_nothing": TellsOfAllWhereThereIsNone,
@@ -80,6 +91,8 @@ BROKEN: Mapping[str, type[MemoryQueue]] = {
     "a_notice_that_came_meanwhile_stays": ForgetsAllOfATable,
     "a_notice_may_be_acknowledged_twice": WantsEachOnce,
     "threads_share_it": PutsBackWhatAnotherThreadForgot,
+    "what_is_given_back_is_told_at_once": ForgetsWhatIsGivenBack,
+    "what_is_in_work_is_hidden_and_not_forgotten": ForgetsWhatIsExtended,
 }
 
 
@@ -98,6 +111,47 @@ def test_a_broken_queue_breaks_its_law(law: queues.Law) -> None:
 
 def test_every_law_has_a_queue_that_breaks_it() -> None:
     assert [law.__name__ for law in queues.LAWS] == [*BROKEN]
+
+
+class KeepsHiddenWhatIsGivenBack(HidingQueue):
+    def give_back(self, notices: Sequence[Notice]) -> None:
+        pass
+
+
+class ShowsWhatIsExtended(HidingQueue):
+    def extend(self, notices: Sequence[Notice]) -> None:
+        pass
+
+
+class HidesForGood(HidingQueue):
+    def extend(self, notices: Sequence[Notice]) -> None:
+        self.hidden.update(dict.fromkeys(notices, 1e9))
+
+
+class HidesForGoodWhatWasReceived(HidingQueue):
+    def receive(self) -> Sequence[Notice]:
+        found = HidingQueue.receive(self)
+        self.hidden.update(dict.fromkeys(found, 1e9))
+        return found
+
+
+@pytest.mark.parametrize("law", queues.LAWS)
+def test_a_queue_that_hides_what_was_received_keeps_every_law(law: queues.Law) -> None:
+    law(hiding_bell())
+
+
+@pytest.mark.parametrize(
+    ("law", "kind"),
+    [
+        (queues.what_is_given_back_is_told_at_once, KeepsHiddenWhatIsGivenBack),
+        (queues.what_is_in_work_is_hidden_and_not_forgotten, ShowsWhatIsExtended),
+        (queues.what_is_in_work_is_hidden_and_not_forgotten, HidesForGood),
+        (queues.a_notice_stays_until_it_is_acknowledged, HidesForGoodWhatWasReceived),
+    ],
+)
+def test_a_queue_that_hides_otherwise_breaks_a_law(law: queues.Law, kind: type[HidingQueue]) -> None:
+    with pytest.raises(AssertionError):
+        law(hiding_bell(kind))
 
 
 def test_a_queue_that_another_process_does_not_see_breaks_a_law() -> None:

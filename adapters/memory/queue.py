@@ -26,3 +26,9 @@ class MemoryQueue:
             for notice in notices:
                 while notice in self.notices:
                     self.notices.remove(notice)
+
+    def give_back(self, notices: Sequence[Notice]) -> None:
+        """Do nothing: no notice is hidden."""
+
+    def extend(self, notices: Sequence[Notice]) -> None:
+        """Do nothing: no notice is hidden."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState
 from lakeward.core.secrets import Secret
+
+EXTEND_EVERY: Final = 10.0
+"""Seconds between two times that notices in work are extended: a queue hides them for several times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +22,26 @@ class Notice:
 
 
 class Queue(Protocol):
-    """Work that waits. A notice is acknowledged after the commit that contains its changes."""
+    """Tables that may have something new. It is a hint: it may lose, repeat and reorder its notices.
+
+    A notice that was received may be hidden from others for a while; who works on its table keeps it hidden with
+    `extend`, every `EXTEND_EVERY` seconds. It is acknowledged after the commit that contains its changes.
+    """
 
     def receive(self) -> Sequence[Notice]:
-        """Return the notices that wait."""
+        """Return the notices that wait, and wait for none; what was received and is still hidden is left out."""
         ...
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
         """Forget notices whose changes are committed."""
+        ...
+
+    def give_back(self, notices: Sequence[Notice]) -> None:
+        """Let others receive notices at once whose table failed, or was not begun."""
+        ...
+
+    def extend(self, notices: Sequence[Notice]) -> None:
+        """Keep notices hidden for as long as when they were received, from now on."""
         ...
 
 

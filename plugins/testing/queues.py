@@ -1,4 +1,7 @@
-"""The laws of a queue: a notice stays until it is acknowledged, and one that came meanwhile stays then, too."""
+"""The laws of a queue: a notice stays until it is acknowledged, and one that came meanwhile stays then, too.
+
+A queue may hide what was received. Where it does, a law lets the time pass before it asks again.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,14 @@ class Bell:
 
     `open` opens it as a new process would: twice, it is the same one. `ring` says that a table may have
     something new, as who writes the changes does. A queue that is not told so, but tells of every table
-    whenever it is asked, has no `ring`: the laws of what is forgotten are closed to it.
+    whenever it is asked, has no `ring`: the laws of what is forgotten are closed to it. `pass_time` lets a part of
+    the time go by for which a notice is hidden once it is received, 1.0 being all of it; a queue that hides no
+    notice has none.
     """
 
     open: Callable[[], Queue]
     ring: Callable[[str], object] | None = None
+    pass_time: Callable[[float], object] | None = None
 
     def rung(self, *tables: str) -> None:
         """Ring for tables; raises Closed for a queue that tells of all."""
@@ -37,9 +43,19 @@ class Bell:
         for table in tables:
             self.ring(table)
 
-    def waiting(self) -> Collection[str]:
-        """Return the tables that a new process is told of."""
+    def show(self) -> None:
+        """Let all be seen again that was received and neither acknowledged nor extended."""
+        if self.pass_time is not None:
+            self.pass_time(1.0)
+
+    def told(self) -> Collection[str]:
+        """Return the tables that a new process is told of now."""
         return {notice.table for notice in notices_of(self.open())}
+
+    def waiting(self) -> Collection[str]:
+        """Return the tables that a new process is told of once nothing is hidden."""
+        self.show()
+        return self.told()
 
 
 Law: TypeAlias = Callable[[Bell], None]
@@ -108,6 +124,7 @@ def a_notice_stays_until_it_is_acknowledged(bell: Bell) -> None:
         bell.rung(*TABLES)
     queue = bell.open()
     for opened in (queue, queue, bell.open()):
+        bell.show()
         assert {notice.table for notice in notices_of(opened)} == set(TABLES)
     queue.acknowledge([])
     assert bell.waiting() == set(TABLES)
@@ -119,6 +136,7 @@ def what_is_acknowledged_is_forgotten_and_nothing_else(bell: Bell) -> None:
     queue = bell.open()
     queue.acknowledge(_of(notices_of(queue), TABLES[0]))
     assert bell.waiting() == {TABLES[1]}
+    bell.show()
     queue.acknowledge(notices_of(queue))
     assert not bell.waiting()
 
@@ -147,10 +165,39 @@ def threads_share_it(bell: Bell) -> None:
     """A run works on tables side by side, with one queue, and acknowledges each for itself."""
     bell.rung(*TABLES)
     queue = bell.open()
-    notices = [_of(notices_of(queue), table) for table in TABLES]
+    received = notices_of(queue)
+    notices = [_of(received, table) for table in TABLES]
     with ThreadPoolExecutor(len(TABLES)) as pool:
         list(pool.map(queue.acknowledge, notices))
     assert not bell.waiting()
+
+
+def what_is_given_back_is_told_at_once(bell: Bell) -> None:
+    """Its table failed: it is told of again, also to another process, until somebody is done with it."""
+    if bell.ring is not None:
+        bell.rung(*TABLES)
+    queue = bell.open()
+    received = notices_of(queue)
+    queue.give_back(_of(received, TABLES[0]))
+    queue.give_back([])
+    assert TABLES[0] in bell.told()
+    assert bell.waiting() == set(TABLES)
+
+
+def what_is_in_work_is_hidden_and_not_forgotten(bell: Bell) -> None:
+    """Others are not told of it while it is in work, and are once nobody extends it any more."""
+    if bell.ring is not None:
+        bell.rung(*TABLES)
+    queue = bell.open()
+    received = notices_of(queue)
+    for _ in range(3):
+        if bell.pass_time is not None:
+            bell.pass_time(0.6)
+        queue.extend(received)
+        if bell.pass_time is not None:
+            assert not bell.told(), "what is in work must be hidden from others"
+    queue.extend([])
+    assert bell.waiting() == set(TABLES)
 
 
 LAWS: Final[tuple[Law, ...]] = (
@@ -162,4 +209,6 @@ LAWS: Final[tuple[Law, ...]] = (
     a_notice_that_came_meanwhile_stays,
     a_notice_may_be_acknowledged_twice,
     threads_share_it,
+    what_is_given_back_is_told_at_once,
+    what_is_in_work_is_hidden_and_not_forgotten,
 )

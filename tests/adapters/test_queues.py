@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
+from hiding_queue import hiding_bell
+
 from lakeward.adapters import poll
 from lakeward.adapters.memory import MemoryQueue
 from lakeward.core.ports import Notice
@@ -20,5 +22,6 @@ def polling() -> Bell:
     return Bell(open=lambda: poll.build({"tables": queues.TABLES}, Runtime(lambda: None)))
 
 
+TestHiding = queue_contract(hiding_bell)
 TestMemory = queue_contract(in_memory)
 TestPoll = queue_contract(polling)

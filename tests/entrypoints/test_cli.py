@@ -308,6 +308,8 @@ def failing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
             def acknowledge(self, notices):
                 pass
 
+            give_back = extend = acknowledge
+
         @hookimpl
         def register(registry):
             registry.queues.add("broken", lambda options, runtime: Broken())

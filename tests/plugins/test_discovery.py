@@ -87,6 +87,8 @@ def test_a_plugin_that_announces_itself_is_found_and_usable(
             def acknowledge(self, notices):
                 pass
 
+            give_back = extend = acknowledge
+
         def build(options, runtime):
             return Bell(dict(options), runtime.base.name)
 

@@ -95,7 +95,10 @@ def test_what_a_factory_says_in_lakewards_words_is_said_as_it_is(shelf: Shelf[An
 
 @pytest.mark.parametrize(
     ("made", "words"),
-    [(None, "NoneType, which lacks acknowledge, receive"), (SimpleNamespace(receive=list), "lacks acknowledge")],
+    [
+        (None, "NoneType, which lacks acknowledge, extend, give_back, receive"),
+        (SimpleNamespace(receive=list, extend=list, give_back=list), "lacks acknowledge"),
+    ],
 )
 def test_what_a_factory_makes_and_is_no_such_port_is_refused_with_what_it_lacks(made: object, words: str) -> None:
     shelf = Registry().queues

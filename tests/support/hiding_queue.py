@@ -1,0 +1,48 @@
+"""A queue in plain Python that hides what was received, by a clock that tests turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from lakeward.adapters.memory import MemoryQueue
+from lakeward.core.ports import Notice
+from lakeward.plugins.testing import Bell
+
+
+@dataclass(slots=True)
+class HidingQueue(MemoryQueue):
+    """Each notice is hidden for one unit of time once it is received."""
+
+    now: float = 0.0
+    hidden: dict[Notice, float] = field(default_factory=dict)
+
+    def receive(self) -> Sequence[Notice]:
+        """Return the notices that wait and are not hidden, and hide them."""
+        found = [notice for notice in self.notices if self.hidden.get(notice, 0.0) <= self.now]
+        self.hidden.update(dict.fromkeys(found, self.now + 1.0))
+        return found
+
+    def give_back(self, notices: Sequence[Notice]) -> None:
+        """Show them again."""
+        for notice in notices:
+            self.hidden.pop(notice, None)
+
+    def extend(self, notices: Sequence[Notice]) -> None:
+        """Hide them for another unit of time from now on."""
+        self.hidden.update(dict.fromkeys(notices, self.now + 1.0))
+
+    def pass_time(self, part: float) -> None:
+        """Turn the clock."""
+        self.now += part
+
+
+def hiding_bell(kind: type[HidingQueue] = HidingQueue) -> Bell:
+    """Return a queue that all processes share."""
+    queue, receipts = kind(), count()
+    return Bell(
+        open=lambda: queue,
+        ring=lambda table: queue.notices.append(Notice(table, str(next(receipts)))),
+        pass_time=queue.pass_time,
+    )
