@@ -153,7 +153,8 @@ def make_target(registry: Registry, configured: Configured, runtime: Runtime) ->
 
 def make_queue(registry: Registry, configured: Configured, runtime: Runtime) -> Queue:
     """Build the queue that the settings name."""
-    options = {**configured.settings.queue, "tables": [str(name) for name in configured.tables]}
+    said = configured.settings.queue
+    options = {"kind": said.kind, **(said.model_extra or {}), "tables": [str(name) for name in configured.tables]}
     return _build(registry.queues, options, runtime)
 
 

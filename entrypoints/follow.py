@@ -15,9 +15,11 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import EngineLost
 from lakeward.core.ports import Notice
 from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.full_looks import FullLooks
+from lakeward.entrypoints.inbox import Inbox
 from lakeward.entrypoints.joining import Joining, JoinRun
 from lakeward.entrypoints.line import Line, Turn
-from lakeward.entrypoints.run import check, ended, line_of
+from lakeward.entrypoints.run import check, ended, line_of, not_told
 from lakeward.entrypoints.stopping import Stop
 from lakeward.entrypoints.table_run import Observer, TableRun
 from lakeward.entrypoints.turns import Turns
@@ -115,6 +117,8 @@ class Following:
             self.resting.pop(table, None)
             if turn is Turn.FAILED:
                 self.resting[table] = self.stop.clock() + rest(self.poll, runs[table].failures)
+                if table in self.runs:  # it is looked at again whatever the queue tells by then
+                    self.line.join([Notice(table)])
         if turns:
             self._join()
 
@@ -139,31 +143,54 @@ def follow_tables(
     pool: Executor,
     idle: Idle,
     joining: Joining,
+    *,
+    named: bool = False,
 ) -> list[TableRun]:
     """Follow tables until somebody asks to stop; return what became of each that was looked at.
 
+    They are all looked at each time where a person `named` them, and the queue is left alone.
     Raises SetupError where Spark cannot be started at all, and ConfigError for rules that it does not take.
     """
     check(container, tables, pool)
     runs = {str(table): TableRun(table, reports=deque(maxlen=1)) for table in tables}
-    turns, joined = Turns(container, runs, observer, stop, looks_once=True), {str(t): t for t in joining.tables}
+    configured, joined = container.configured(), {str(t): t for t in joining.tables}
+    looks = FullLooks(configured.look_at_all_every, lambda: round(stop.clock() * 1_000_000))
+    with Inbox(container.queue(), runs) as inbox:
+        turns = Turns(container, runs, observer, stop, inbox, looks_once=True)
 
-    def take(table: str, notices: Sequence[Notice]) -> Turn:
-        return joining.take(joined[table]) if table in joined else turns(table, notices)
+        def take(table: str, notices: Sequence[Notice]) -> Turn:
+            return joining.take(joined[table]) if table in joined else turns(table, notices)
 
-    def reopen() -> None:
-        turns.reopen()
-        joining.reopen()
+        def reopen() -> None:
+            looks.forget()
+            turns.reopen()
+            joining.reopen()
 
-    following = Following(
-        line=line_of(container, take, pool),
-        runs=runs,
-        joining=joining,
-        receive=container.queue().receive,
-        stop=stop,
-        idle=idle,
-        poll=container.configured().poll,
-        reopen=reopen,
-    )
-    following()
+        following = Following(
+            line=line_of(container, take, pool),
+            runs=runs,
+            joining=joining,
+            receive=partial(not_told, runs, ()) if named else Receiving(inbox, looks),
+            stop=stop,
+            idle=idle,
+            poll=configured.poll,
+            reopen=reopen,
+        )
+        following()
     return [run for run in runs.values() if run.is_begun]
+
+
+@dataclass(frozen=True, slots=True)
+class Receiving:
+    """Tells of the tables that the queue tells of, at first and from time to time of all."""
+
+    inbox: Inbox
+    looks: FullLooks
+
+    def __call__(self) -> Sequence[Notice]:
+        """Return the notices of now."""
+        began, told = self.looks.now(), self.inbox.receive()
+        if not self.looks.is_due:
+            return told
+        self.looks.note(began)
+        return [*told, *not_told(self.inbox.tables, told)]

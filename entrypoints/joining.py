@@ -43,10 +43,11 @@ class JoinRun:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Tables of the source, and those that are joined of them."""
+    """Tables of the source, and those that are joined of them; a person may have `named` them."""
 
     tables: Sequence[TableName]
     joined: Sequence[TableName]
+    named: bool = False
 
 
 def chosen(configured: Configured, wanted: Iterable[str]) -> Chosen:
@@ -55,7 +56,8 @@ def chosen(configured: Configured, wanted: Iterable[str]) -> Chosen:
     With a table come the joined ones that it is a source of, with a joined one the tables that it is made of.
     Raises ConfigError for one that is not configured.
     """
-    names = configured.choose_any(wanted) or [*configured.tables]
+    asked = configured.choose_any(wanted)
+    names = asked or [*configured.tables]
     named = [name for name in names if name in configured.joined]
     tables = [name for name in names if name not in named]
     joined = {*named, *joined_of(configured, tables)}
@@ -63,6 +65,7 @@ def chosen(configured: Configured, wanted: Iterable[str]) -> Chosen:
     return Chosen(
         [*dict.fromkeys((*tables, *sources))],
         [name for name in configured.joined if name in joined],
+        named=bool(asked),
     )
 
 

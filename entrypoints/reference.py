@@ -43,6 +43,7 @@ from lakeward.entrypoints.sections import (
     PathSettings,
     PipelineSettings,
     QuarantineSettings,
+    QueueSettings,
     SchemaSettings,
     SparkSettings,
     TableCatalogueSettings,
@@ -94,8 +95,8 @@ shipped = { type = "date", format = "d-MMM-yy" }
 _KIND: Final = "Which {shelf} it is; the keys below are those of `{kind}`. `lakeward plugins` lists what there is."
 
 _QUEUE: Final = """\
-What says which tables to look at. The table may be left out: then it is `kind = "poll"`, which looks at every
-configured table in each run and has no further keys.
+What says which tables to look at ([queues](queues.md)). The table may be left out: then it is `kind = "poll"`.
+What a kind of queue adds stands beside these keys.
 """
 
 _FILES: Final = """\
@@ -232,6 +233,7 @@ def _parts() -> Iterator[str]:
     yield _HUDI
     yield from _table(HudiOptions)
     yield from ("## `[queue]`\n", _QUEUE)
+    yield from _table(QueueSettings)
     yield from ("## `[ledger]`\n", _LEDGER)
     yield '`kind = "dynamodb"`: ' + f"{_cell(LedgerOptions.__doc__ or '')}\n"
     yield from _table(LedgerOptions)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 import structlog
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
+from lakeward.core.ports import Notice
 from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.full_looks import FILE as FULL_LOOK
+from lakeward.entrypoints.full_looks import FullLooks
+from lakeward.entrypoints.inbox import Inbox
 from lakeward.entrypoints.joining import JoinRun
 from lakeward.entrypoints.line import Line, Take, Turn
 from lakeward.entrypoints.stopping import ALERT, Stop
@@ -24,21 +28,45 @@ def hands(container: Container) -> ThreadPoolExecutor:
 
 
 def run_tables(
-    container: Container, tables: Sequence[TableName], observer: Observer, stop: Stop, pool: Executor
+    container: Container,
+    tables: Sequence[TableName],
+    observer: Observer,
+    stop: Stop,
+    pool: Executor,
+    *,
+    named: bool = False,
 ) -> list[TableRun]:
     """Bring tables up to date; one that fails keeps its place and stops no other.
 
+    They are all looked at where a person `named` them, and the queue is left alone; else those of which it tells.
     Raises SetupError where Spark cannot be started at all, and ConfigError for rules that it does not take.
     """
     check(container, tables, pool)
     runs = {str(table): TableRun(table) for table in tables}
-    line = line_of(container, Turns(container, runs, observer, stop), pool)
-    line.join(notice for notice in container.queue().receive() if notice.table in runs)
-    while line.in_hand or (line.waiting and not stop.is_asked):
-        if not stop.is_asked:
-            line.begin()
-        ended(line, runs.values())
+    configured, now = container.configured(), container.runtime().now
+    looks = FullLooks(configured.look_at_all_every, now, configured.state / FULL_LOOK)
+    began, is_full = now(), False
+    with Inbox(container.queue(), runs) as inbox:
+        line = line_of(container, Turns(container, runs, observer, stop, inbox), pool)
+        told = () if named else inbox.receive()
+        line.join(told)
+        if not inbox.answers or looks.is_due:
+            rest = not_told(runs, told)
+            line.join(rest)
+            is_full = bool(rest) and not named
+        while line.in_hand or (line.waiting and not stop.is_asked):
+            if not stop.is_asked:
+                line.begin()
+            ended(line, runs.values())
+    if is_full and not stop.is_asked and all(run.error is None for run in runs.values()):
+        looks.note(began)
     return [run for run in runs.values() if run.is_begun]
+
+
+def not_told(tables: Collection[str], told: Iterable[Notice]) -> Sequence[Notice]:
+    """Return a notice for each table of which the queue did not tell."""
+    known = {notice.table for notice in told}
+    return [Notice(table) for table in tables if table not in known]
 
 
 def check(container: Container, tables: Sequence[TableName], pool: Executor) -> None:

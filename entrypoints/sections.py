@@ -86,6 +86,21 @@ class PipelineSettings(Strict):
     )
 
 
+class QueueSettings(BaseModel):
+    """What says which tables to look at; see docs/queues.md. What a kind of queue adds stands beside these keys."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    kind: str = Field(
+        description="Which queue it is. `poll` tells of every configured table in each run, and has no other keys."
+    )
+    look_at_all_every: Annotated[str, AfterValidator(_interval)] = Field(
+        "1h",
+        description="How often all tables are looked at, whatever the queue tells, as `1h`, `30m` or `1d`; with "
+        "`0` each time.",
+    )
+
+
 class CatalogueSettings(BaseModel):
     """What the database of the source says of its tables: columns, types and primary keys need not be declared.
 
@@ -387,7 +402,7 @@ class Settings(Strict):
     pipeline: PipelineSettings
     source: dict[str, Any]
     target: dict[str, Any]
-    queue: dict[str, Any] = Field(default_factory=lambda: {"kind": "poll"})
+    queue: QueueSettings = QueueSettings(kind="poll")
     ledger: dict[str, Any] = Field(default_factory=lambda: {"kind": "sqlite"})
     lease: dict[str, Any] | None = None
     statistics: dict[str, Any] | None = None

@@ -143,6 +143,11 @@ class Configured:
         return micros(self.settings.pipeline.full_listing)
 
     @property
+    def look_at_all_every(self) -> int:
+        """Microseconds after which all tables are looked at, whatever the queue tells."""
+        return micros(self.settings.queue.look_at_all_every)
+
+    @property
     def poll(self) -> float:
         """How long one that follows waits until it looks again, in seconds."""
         return micros(self.settings.pipeline.poll) / 1_000_000
@@ -308,7 +313,7 @@ def validate(content: Mapping[str, Any], file: Path, found: Collection[TableName
     if isinstance(defaults, Mapping) and isinstance(tables, Mapping):
         tables = with_both(with_patterns(tables, defaults, found))
     settings = validated(Settings, {**content, "tables": tables}, str(file))
-    for part in ("source", "target", "queue", "ledger", "lease", "statistics"):
+    for part in ("source", "target", "ledger", "lease", "statistics"):
         said = getattr(settings, part)
         if said is not None and "kind" not in said:
             raise ConfigError(f"{file}: [{part}] has no `kind`", todo="`lakeward plugins` lists what there is.")

@@ -20,6 +20,7 @@ from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Notice
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.failures import forget_failure, keep_failure
+from lakeward.entrypoints.inbox import Inbox
 from lakeward.entrypoints.line import Turn
 from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.stopping import Stop
@@ -34,13 +35,15 @@ class Turns:
     """Takes turns of tables, in whatever thread; `runs` are what became of them, by name.
 
     A table that is opened stays open, so that what it remembers is read once, until a turn
-    of it fails. One that `looks_once` is done with the batch that has all that was listed.
+    of it fails. One that `looks_once` is done with the batch that has all that was listed. The notices that called
+    for a turn are in the `inbox` until its changes are committed.
     """
 
     container: Container
     runs: Mapping[str, TableRun]
     observer: Observer
     stop: Stop
+    inbox: Inbox
     looks_once: bool = False
     jobs: dict[str, Job[Any]] = field(default_factory=dict)
 
@@ -64,7 +67,15 @@ class Turns:
         if turn is not Turn.MORE or self.stop.is_asked:
             self.observer.done(run)
             run.odd.clear()
+        self._end(turn, notices)
         return turn
+
+    def _end(self, turn: Turn, notices: Sequence[Notice]) -> None:
+        """Let notices be received again that are not acknowledged: at once where the table failed."""
+        if turn is Turn.FAILED:
+            self.inbox.give_back(notices)
+        elif turn is Turn.DONE and not self.stop.is_asked:
+            self.inbox.release(notices)
 
     def reopen(self) -> None:
         """Forget what is known of the tables: another process may have written to them."""
@@ -75,7 +86,7 @@ class Turns:
         if self.stop.is_asked:
             return Turn.DONE
         run.is_begun = True
-        job = replace(self._job(run), notices=notices)
+        job = replace(self._job(run), queue=self.inbox, notices=notices)
         if run.progress is not None:
             structlog.contextvars.bind_contextvars(batch=run.progress.batch + 1)
 

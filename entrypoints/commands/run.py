@@ -157,7 +157,7 @@ def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginMan
         container.runtime().runs_once = True
         _before(configured, container, tables)
         with hands(container) as pool:
-            runs = run_tables(container, tables, bars, stop, pool)
+            runs = run_tables(container, tables, bars, stop, pool, named=wanted.named)
             joining = Joining(container, wanted.joined, stop)
             joining.all(pool)
             found = look(container, tables)  # what was read shows more
@@ -190,7 +190,7 @@ def _follow(configured: Configured, wanted: Chosen, stop: Stop) -> _Done:
 
         with hands(container) as pool:
             joining = Joining(container, wanted.joined, stop)
-            runs = follow_tables(container, tables, Lines(), stop, pool, idle, joining)
+            runs = follow_tables(container, tables, Lines(), stop, pool, idle, joining, named=wanted.named)
             return runs, [*joining.runs.values()], look(container, tables)
 
 

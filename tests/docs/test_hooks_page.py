@@ -118,8 +118,11 @@ def test_the_example_registers_and_a_run_does_what_its_bells_say(
     )
     bell = tmp_path / "bells" / "shop.orders"
     bell.parent.mkdir()
-    bell.touch()
     monkeypatch.chdir(tmp_path)
+    assert main(["run", "--log", "off"]) == 0
+    assert {report.table for report in shop.REPORTS} == {"shop.orders", "shop.lines"}
+    shop.REPORTS.clear()
+    bell.touch()
     assert main(["run", "--log", "off"]) == 0
     assert [report.table for report in shop.REPORTS] == ["shop.orders", "shop.orders"]
     assert "shop.orders: batch 2, 2 rows" in capsys.readouterr().out

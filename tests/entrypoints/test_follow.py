@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from dependency_injector import providers
+from hiding_queue import HidingQueue
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -28,6 +31,7 @@ from lakeward.entrypoints.commands.run import exit_code
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.failures import failure_of
 from lakeward.entrypoints.follow import follow_tables
+from lakeward.entrypoints.inbox import Inbox
 from lakeward.entrypoints.joining import Joining
 from lakeward.entrypoints.line import Line, Turn
 from lakeward.entrypoints.settings import validate
@@ -476,21 +480,119 @@ def test_nothing_is_lost_or_applied_twice_wherever_it_is_stopped(
             assert found.progress.totals.duplicates == 0
 
 
-class Forgetful(MemoryQueue):
-    """Acknowledges what it hands out: broken on purpose."""
+# The queue is a hint.
+
+HOUR = 3600.0
+
+
+class Unreliable(MemoryQueue):
+    """Loses, repeats and reorders what it is told, and what it is told of what is done, as it is drawn."""
+
+    def __init__(self, fates: Sequence[int]) -> None:
+        super().__init__()
+        self.fates = cycle(fates or (0,))
 
     def receive(self) -> Sequence[Notice]:
-        found, self.notices = self.notices, []
+        found = []
+        for notice in list(self.notices):
+            match next(self.fates):
+                case 0:
+                    self.notices.remove(notice)
+                case 1:
+                    found += [notice, notice]
+                case 2:
+                    found.insert(0, notice)
+        return found
+
+    def acknowledge(self, notices: Sequence[Notice]) -> None:
+        if next(self.fates):
+            MemoryQueue.acknowledge(self, notices)
+
+
+def lossy(arrivals: Sequence[tuple[int, TableName]], fates: Sequence[int]) -> Lake:
+    """Return a lake in which objects arrive, of which an unreliable queue is told."""
+    lake = Lake(queue=Unreliable(fates))
+    for number, (tick, table) in enumerate(sorted(arrivals, key=lambda one: one[0]), 1):
+        lake.arrivals.append((tick * 5.0, table, number))
+    return lake
+
+
+@settings(max_examples=30)
+@given(ARRIVALS, st.lists(st.integers(0, 3), max_size=9), st.lists(st.integers(0, 40), max_size=2))
+def test_the_queue_may_lose_repeat_and_reorder_everything_and_the_tables_are_right(
+    arrivals: Sequence[tuple[int, TableName]], fates: Sequence[int], stops: Sequence[int]
+) -> None:
+    lake = lossy(arrivals, fates)
+    orders = {table: [n for _, t, n in lake.arrivals if t == table] for table in NAMES}
+    with capture_logs():
+        for stop in stops:
+            followed(lake, stop_at=stop, until=lake.now + 20)
+        followed(lake, until=lake.now + HOUR + 120)
+    for table in NAMES:
+        assert lake.state(table) == ({(row,): orders[table][-1] for row in (1, 2)} if orders[table] else {})
+        found = lake.target.tables.get(table)
+        if found is not None:
+            assert found.progress.totals.read == 2 * len(orders[table])
+            assert found.progress.totals.duplicates == 0
+
+
+def test_what_the_queue_lost_waits_for_the_look_at_all_tables() -> None:
+    lake = lossy([(2, NAMES[0])], [0])
+    with capture_logs():
+        followed(lake, until=HOUR - 60)
+        assert lake.state(NAMES[0]) == {}
+        followed(lake, until=lake.now + 20)
+    assert lake.state(NAMES[0]) != {}, "a process that begins looks at all tables"
+
+
+def test_all_tables_are_looked_at_at_first_and_once_an_hour_and_no_other_is() -> None:
+    lake = Lake(queue=MemoryQueue(), arrivals=[(600.0, NAMES[0], 1)])
+    with capture_logs():
+        followed(lake, until=2 * HOUR + 60)
+    assert Counter(lake.source.looks) == {NAMES[0]: 4, NAMES[1]: 3, NAMES[2]: 3}
+
+
+class Counted(HidingQueue):
+    """Counts what it tells; what is hidden stays so, as no time passes."""
+
+    told = 0
+
+    def receive(self) -> Sequence[Notice]:
+        found = HidingQueue.receive(self)
+        self.told += len(found)
         return found
 
 
-def test_notices_that_are_forgotten_before_their_commit_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    law: Any = test_nothing_is_lost_or_applied_twice_wherever_it_is_stopped
-    both_tables = ([(0, NAMES[0]), (0, NAMES[1])], [0], False)
-    law.hypothesis.inner_test(*both_tables)
-    monkeypatch.setitem(globals(), "MemoryQueue", Forgetful)
-    with pytest.raises(AssertionError):
-        law.hypothesis.inner_test(*both_tables)
+def test_a_table_that_failed_gives_its_notice_back_once_for_each_try() -> None:
+    lake = Lake(queue=Counted([Notice(str(NAMES[0]), "1")]))
+    lake.source.errors[NAMES[0]] = SourceError("it cannot be read")
+    with capture_logs():
+        followed(lake, until=100)
+    assert lake.source.looks.count(NAMES[0]) == 4
+    assert lake.queue.told == 5, "for each try, and for the one that the table rests for"
+    assert lake.queue.receive() != [], "what waits at the end is given back"
+
+
+def test_all_tables_are_looked_at_behind_another_process_that_wrote() -> None:
+    lake = Lake(queue=MemoryQueue())
+    with capture_logs():
+        followed(lake, until=60, others=True)
+    assert Counter(lake.source.looks) == dict.fromkeys(NAMES, 6)
+
+
+def test_a_table_that_failed_is_looked_at_again_though_the_queue_forgot_it() -> None:
+    lake = lossy([(2, NAMES[0])], [1, 0])
+    lake.source.errors[NAMES[0]] = SourceError("it cannot be read")
+
+    def mended(seen: Watching) -> bool:
+        return bool(seen.commits)
+
+    with capture_logs():
+        followed(lake, until=60)
+        assert lake.source.looks.count(NAMES[0]) > 2
+        lake.source.errors.clear()
+        watching, _ = followed(lake, until=lake.now + 120, is_enough=mended)
+    assert watching.commits == [(NAMES[0].table, 1)]
 
 
 # What it keeps.
@@ -529,7 +631,7 @@ def test_a_turn_of_a_table_is_a_batch_at_most() -> None:
     stop = Stop(lambda _: None)
     watching = Watching(lake, stop)
     runs = {str(NAMES[0]): TableRun(NAMES[0])}
-    turns = Turns(lake.container(), runs, watching, stop)
+    turns = Turns(lake.container(), runs, watching, stop, Inbox(MemoryQueue(), runs))
     found = [turns(str(NAMES[0]), []) for _ in range(3)]
     assert found == [Turn.MORE, Turn.MORE, Turn.DONE]
     assert [batch for _, batch in watching.commits] == [1, 2]

@@ -92,9 +92,9 @@ def test_joined_tables_are_run_with_any_of_their_sources() -> None:
 
 def test_with_a_joined_table_come_those_that_it_is_made_of_and_no_other() -> None:
     assert chosen(CONFIGURED, []) == Chosen([CUSTOMER, ORDERS, LOG], [DIM, SUMMARY])
-    assert chosen(CONFIGURED, ["dw.dim"]) == Chosen([CUSTOMER], [DIM])
-    assert chosen(CONFIGURED, ["shop.log", "DW.Summary"]) == Chosen([LOG, CUSTOMER, ORDERS], [SUMMARY])
-    assert chosen(CONFIGURED, ["shop.customer"]) == Chosen([CUSTOMER], [DIM, SUMMARY])
+    assert chosen(CONFIGURED, ["dw.dim"]) == Chosen([CUSTOMER], [DIM], named=True)
+    assert chosen(CONFIGURED, ["shop.log", "DW.Summary"]) == Chosen([LOG, CUSTOMER, ORDERS], [SUMMARY], named=True)
+    assert chosen(CONFIGURED, ["shop.customer"]) == Chosen([CUSTOMER], [DIM, SUMMARY], named=True)
 
 
 def test_a_joined_table_is_named_where_a_table_has_to_be_and_where_none_is_known() -> None:

@@ -1,0 +1,337 @@
+"""What a run is told by its queue, and at which tables it looks: of hidden notices, and lost ones."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dependency_injector import providers
+from hiding_queue import HidingQueue
+from structlog.testing import capture_logs
+
+from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTarget
+from lakeward.adapters.poll import Poll
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.ledger import Limits, Past, Taken
+from lakeward.core.ports import EXTEND_EVERY, Notice
+from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.full_looks import FILE, FullLooks
+from lakeward.entrypoints.inbox import Inbox
+from lakeward.entrypoints.run import run_tables
+from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.table_run import TableRun
+from lakeward.plugins.manager import load
+
+ORDERS, LINES = NAMES = (TableName("shop", "orders"), TableName("shop", "lines"))
+TABLES = tuple(map(str, NAMES))
+HOUR = 3_600_000_000
+
+
+def rung(*tables: str) -> HidingQueue:
+    return HidingQueue([Notice(table, str(number)) for number, table in enumerate(tables)])
+
+
+# What is in work.
+
+
+def test_notices_of_tables_of_the_run_are_told_and_the_others_are_not() -> None:
+    with Inbox(rung(*TABLES, "shop.other"), TABLES) as inbox:
+        assert [notice.table for notice in inbox.receive()] == [*TABLES]
+
+
+def test_what_is_still_in_work_at_the_end_is_given_back() -> None:
+    queue = rung(*TABLES, *TABLES)
+    with Inbox(queue, TABLES) as inbox:
+        first, second, third, _ = inbox.receive()
+        inbox.acknowledge([first])
+        inbox.release([second])
+        inbox.give_back([third])
+        assert queue.receive() == [third]
+    assert [notice.receipt for notice in queue.receive()] == ["3"]
+    queue.pass_time(1.0)
+    assert [notice.receipt for notice in queue.receive()] == ["1", "2", "3"]
+
+
+def test_what_is_done_is_told_to_the_queue_once() -> None:
+    class Strict(HidingQueue):
+        def acknowledge(self, notices: Sequence[Notice]) -> None:
+            for notice in notices:
+                self.notices.remove(notice)
+
+    with Inbox(Strict([Notice(TABLES[0], "1")]), TABLES) as inbox:
+        notices = inbox.receive()
+        for _ in range(2):
+            inbox.acknowledge(notices)
+        inbox.give_back(notices)
+        inbox.acknowledge([Notice(TABLES[1])])
+
+
+class Extended(HidingQueue):
+    """Counts how often a notice is extended, and says when it was for the second time."""
+
+    def __init__(self, *tables: str) -> None:
+        super().__init__([Notice(table, str(number)) for number, table in enumerate(tables)])
+        self.times: list[Sequence[Notice]] = []
+        self.twice = threading.Event()
+
+    def extend(self, notices: Sequence[Notice]) -> None:
+        self.times.append(notices)
+        if len(self.times) > 1:
+            self.twice.set()
+
+
+def test_what_is_in_work_is_extended_again_and_again_and_nothing_else() -> None:
+    queue = Extended(*TABLES)
+    with Inbox(queue, TABLES, every=0.001) as inbox:
+        first, second = inbox.receive()
+        inbox.acknowledge([first])
+        queue.times.clear()
+        queue.twice.clear()
+        assert queue.twice.wait(60)
+        assert queue.times[-1] == [second]
+    assert not [thread for thread in threading.enumerate() if thread.name == "queue"]
+
+
+def test_what_cannot_be_extended_stops_nothing_and_is_said_once() -> None:
+    class Fails(Extended):
+        def extend(self, notices: Sequence[Notice]) -> None:
+            Extended.extend(self, notices)
+            raise StoreUnreachable("the network is gone")
+
+    queue = Fails(*TABLES)
+    with capture_logs() as logs, Inbox(queue, TABLES, every=0.001) as inbox:
+        inbox.receive()
+        assert queue.twice.wait(60)
+    assert [entry["log_level"] for entry in logs].count("warning") == 1
+
+
+def test_what_may_never_be_extended_is_said_once_and_tried_no_more() -> None:
+    class Denied(Extended):
+        def extend(self, notices: Sequence[Notice]) -> None:
+            self.twice.set()
+            raise ConfigError("access is denied")
+
+    queue = Denied(*TABLES)
+    with capture_logs() as logs, Inbox(queue, TABLES, every=0.001) as inbox:
+        inbox.receive()
+        assert queue.twice.wait(60)
+        inbox._thread.join(60)
+        assert not inbox._thread.is_alive()
+        inbox.acknowledge(inbox.receive())
+    assert [(entry["log_level"], entry["error"]) for entry in logs] == [("warning", "access is denied")]
+
+
+def test_it_is_extended_several_times_while_a_queue_hides_it() -> None:
+    least = 60
+    assert least > EXTEND_EVERY * 3
+
+
+# A queue that does not answer.
+
+
+class Away(MemoryQueue):
+    """Does not answer for now, whatever it is asked."""
+
+    def receive(self) -> Sequence[Notice]:
+        raise StoreUnreachable("the queue is away", found="no route to host")
+
+    def acknowledge(self, notices: Sequence[Notice]) -> None:
+        raise StoreUnreachable("the queue is away")
+
+    give_back = acknowledge
+
+
+def test_a_queue_that_does_not_answer_is_said_once_until_it_does() -> None:
+    queue: Any = Away()
+    with capture_logs() as logs, Inbox(queue, TABLES) as inbox:
+        for _ in range(3):
+            assert inbox.receive() == []
+            assert not inbox.answers
+        inbox.queue = MemoryQueue()
+        inbox.receive()
+        assert inbox.answers
+        inbox.queue = queue
+        inbox.receive()
+    assert [entry["log_level"] for entry in logs if entry["log_level"] == "warning"] == ["warning"] * 2
+
+
+def test_an_error_that_stays_so_is_raised_where_it_is_received_and_acknowledged_and_logged_else() -> None:
+    class Denied(HidingQueue):
+        def acknowledge(self, notices: Sequence[Notice]) -> None:
+            raise ConfigError("access is denied")
+
+        give_back = acknowledge
+
+    with capture_logs() as logs, Inbox(Denied([Notice(one, "1") for one in TABLES]), TABLES) as inbox:
+        first, _ = inbox.receive()
+        with pytest.raises(ConfigError):
+            inbox.acknowledge([first])
+    assert [entry["log_level"] for entry in logs] == ["warning"]
+
+
+# When all tables are looked at.
+
+
+def test_all_tables_are_looked_at_again_after_a_while(tmp_path: Path) -> None:
+    now = 5 * HOUR
+    looks = FullLooks(HOUR, lambda: now, tmp_path / "state" / FILE)
+    assert looks.is_due
+    looks.note(now)
+    for later, is_due in ((0, False), (HOUR - 1, False), (HOUR, True), (-1, True)):
+        assert FullLooks(HOUR, lambda now=now + later: now, tmp_path / "state" / FILE).is_due is is_due
+    (tmp_path / "state" / FILE).write_text("?")
+    assert FullLooks(HOUR, lambda: now, tmp_path / "state" / FILE).is_due
+    assert FullLooks(0, lambda: now, last=now).is_due
+
+
+# Runs.
+
+
+class Source(MemorySource):
+    """Remembers which tables were looked at; those of `errors` fail."""
+
+    def __init__(self) -> None:
+        super().__init__(Limits(files=1))
+        self.looks: list[TableName] = []
+        self.errors: dict[TableName, Exception] = {}
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        self.looks.append(dimension.name)
+        if dimension.name in self.errors:
+            raise self.errors[dimension.name]
+        return super().take(dimension, past)
+
+
+class Lake:
+    """What outlives a process, and a clock."""
+
+    def __init__(self, folder: Path, queue: Any) -> None:
+        self.folder, self.queue = folder, queue
+        self.source, self.target, self.ledger = Source(), MemoryTarget(), MemoryLedger()
+        self.now = 5 * HOUR
+
+    def deliver(self, table: TableName, order: int) -> None:
+        event = ChangeEvent(
+            operation=Operation.UPDATE, position=Position(1, order, order, 1), key=(1,), cells={"id": 1}
+        )
+        self.source.put(table, order, [event])
+
+    def run(self, *, named: bool = False, tables: Sequence[TableName] = NAMES) -> list[TableRun]:
+        """Run as a process of its own would; return the runs of the tables that were looked at."""
+        content = {
+            "pipeline": {"name": "shop", "parallel": 1},
+            "source": {"kind": "memory"},
+            "target": {"kind": "memory"},
+            "tables": {name: {"key": ["id"], "columns": {"id": "int"}} for name in TABLES},
+        }
+        container = Container(configured=validate(content, self.folder / "lakeward.toml"))
+        container.manager.override(providers.Object(load(entry_points=False)))
+        for name in ("source", "target", "ledger", "queue"):
+            getattr(container, name).override(providers.Object(getattr(self, name)))
+        container.runtime().now = lambda: self.now
+        self.source.looks.clear()
+        with ThreadPoolExecutor(1) as pool:
+            return run_tables(container, tables, Unobserved(), Stop(print), pool, named=named)
+
+    def looked(self, **how: Any) -> set[TableName]:
+        self.run(**how)
+        return {*self.source.looks}
+
+    def batches(self) -> dict[str, int]:
+        return {name.table: table.progress.batch for name, table in self.target.tables.items()}
+
+
+class Unobserved:
+    def step(self, table: TableName, name: str) -> None: ...
+    def batch(self, table: TableName, report: Any) -> None: ...
+    def done(self, run: TableRun) -> None: ...
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path, HidingQueue())
+
+
+def test_the_first_run_looks_at_all_tables_and_the_next_at_those_that_are_told(lake: Lake) -> None:
+    assert lake.looked() == {*NAMES}
+    assert lake.looked() == set()
+    lake.queue.notices.append(Notice(TABLES[0], "1"))
+    assert lake.looked() == {ORDERS}
+    assert lake.queue.notices == []
+    lake.now += HOUR
+    assert lake.looked() == {*NAMES}
+
+
+def test_a_state_that_is_gone_lets_a_run_look_at_all_tables(lake: Lake) -> None:
+    lake.run()
+    (lake.folder / "state" / FILE).unlink()
+    assert lake.looked() == {*NAMES}
+
+
+def test_tables_that_are_named_are_looked_at_and_the_queue_is_left_alone(lake: Lake) -> None:
+    lake.run()
+    lake.queue.notices.append(Notice(TABLES[0], "1"))
+    assert lake.looked(named=True, tables=[LINES]) == {LINES}
+    assert lake.queue.hidden == {}
+    assert lake.looked() == {ORDERS}
+
+
+def test_a_run_that_failed_has_not_looked_at_all_tables(lake: Lake) -> None:
+    lake.source.errors[LINES] = SourceError("it cannot be read")
+    lake.run()
+    lake.source.errors.clear()
+    assert lake.looked() == {*NAMES}
+    assert lake.looked() == set()
+
+
+def test_many_notices_of_a_table_are_one_batch_after_the_other_and_forgotten_behind_the_last(lake: Lake) -> None:
+    lake.run()
+    for number in range(1, 4):
+        lake.deliver(ORDERS, number)
+        lake.queue.notices.append(Notice(TABLES[0], str(number)))
+    lake.run()
+    assert lake.batches()["orders"] == 3
+    assert lake.queue.notices == []
+    assert lake.source.looks.count(ORDERS) == 4
+
+
+def test_a_table_that_fails_gives_its_notices_back_at_once(lake: Lake) -> None:
+    lake.run()
+    lake.source.errors[ORDERS] = SourceError("it cannot be read")
+    lake.queue.notices += [Notice(TABLES[0], "1"), Notice(TABLES[1], "2")]
+    lake.run()
+    assert lake.queue.receive() == [Notice(TABLES[0], "1")]
+
+
+def test_a_queue_that_does_not_answer_lets_a_run_look_at_all_tables(lake: Lake) -> None:
+    lake.run()
+    lake.queue = Away()
+    with capture_logs():
+        assert lake.looked() == {*NAMES}
+
+
+def test_an_acknowledgement_that_is_lost_fails_no_table(lake: Lake) -> None:
+    class Deaf(HidingQueue):
+        def acknowledge(self, notices: Sequence[Notice]) -> None:
+            raise StoreUnreachable("the queue is away")
+
+    lake.queue = Deaf([Notice(TABLES[0], "1")])
+    lake.deliver(ORDERS, 1)
+    with capture_logs():
+        runs = lake.run()
+    assert [run.error for run in runs] == [None] * 2
+    assert lake.batches()["orders"] == 1
+
+
+def test_a_queue_that_tells_of_all_tables_each_time_leaves_no_note(lake: Lake) -> None:
+    lake.queue = Poll(TABLES)
+    for _ in range(2):
+        assert lake.looked() == {*NAMES}
+    assert not (lake.folder / "state" / FILE).exists()
