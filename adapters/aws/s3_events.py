@@ -1,0 +1,88 @@
+"""What messages tell of objects in S3, in the forms in which they arrive.
+
+S3 writes them itself (docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html), or lets
+EventBridge do so (docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html); CloudTrail tells EventBridge of
+what S3 was asked. Each may come through SNS, as the text in an envelope, unless its subscription has raw delivery.
+A form of our own is `{"table": "shop.orders"}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote_plus
+
+_CAME: Final = ("ObjectCreated:", "ObjectRestore:Completed")
+"""What the names of events of S3 begin with behind which an object can be read that could not be before."""
+
+_CAME_BY_BRIDGE: Final = ("Object Created", "Object Restore Completed")
+_CAME_BY_TRAIL: Final = ("CompleteMultipartUpload", "CopyObject", "PostObject", "PutObject")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a message tells of: objects that came, by their URLs, and tables by their names; nothing of a delete."""
+
+    objects: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+
+
+def read_message(text: str) -> Told | None:
+    """Return what the text of a message tells, or None where its form is not known.
+
+    >>> read_message('{"table": "shop.orders"}')
+    Told(objects=(), tables=('shop.orders',))
+    """
+    content = _object_in(text)
+    if content is not None and content.get("Type") == "Notification" and isinstance(content.get("Message"), str):
+        content = _object_in(content["Message"])
+    return None if content is None else _told(content)
+
+
+def _object_in(text: str) -> Mapping[str, Any] | None:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _told(content: Mapping[str, Any]) -> Told | None:
+    """Return what an event tells; None where it is of no known form, or lacks what belongs to its form."""
+    try:
+        if "Records" in content:
+            return Told(objects=tuple(_of_records(content["Records"])))
+        if content.get("source") == "aws.s3":
+            return Told(objects=tuple(_of_bridge(content)))
+        if content.get("Event") == "s3:TestEvent":
+            return Told()
+        table = content["table"]
+        return Told(tables=(table,)) if isinstance(table, str) else None
+    except (AttributeError, KeyError, TypeError):
+        return None
+
+
+def _of_records(records: Any) -> Iterator[str]:
+    """Yield the objects of records of S3, whose keys are written as in a form of the web: a blank is a plus."""
+    if not isinstance(records, list):
+        raise TypeError(records)
+    for record in records:
+        of_s3 = record["s3"]
+        if record["eventName"].removeprefix("s3:").startswith(_CAME):
+            yield _url(of_s3["bucket"]["name"], unquote_plus(of_s3["object"]["key"]))
+
+
+def _of_bridge(event: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the object of an event of EventBridge, whose key is written as it is."""
+    detail = event["detail"]
+    if event["detail-type"] == "AWS API Call via CloudTrail":
+        if detail["eventName"] in _CAME_BY_TRAIL and "errorCode" not in detail:
+            yield _url(detail["requestParameters"]["bucketName"], detail["requestParameters"]["key"])
+    elif event["detail-type"] in _CAME_BY_BRIDGE:
+        yield _url(detail["bucket"]["name"], detail["object"]["key"])
+
+
+def _url(bucket: str, key: str) -> str:
+    return "/".join(("s3:/", bucket, key))

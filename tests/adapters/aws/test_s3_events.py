@@ -1,0 +1,97 @@
+"""Messages of S3, in the forms in which they arrive: those of `events/` are as AWS documents them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from lakeward.adapters.aws.s3_events import Told, read_message
+
+EVENTS: Final = Path(__file__).parent / "events"
+
+OBJECTS: Final[Mapping[str, tuple[str, ...] | None]] = {
+    "cloudtrail_put": ("s3://amzn-s3-demo-bucket1/example key",),
+    "cloudtrail_put_denied": (),
+    "eventbridge_created": ("s3://amzn-s3-demo-bucket1/example-key",),
+    "eventbridge_created_plain_key": ("s3://amzn-s3-demo-bucket1/dms/shop/red orders/1+1=2%20.csv",),
+    "eventbridge_deleted": (),
+    "s3_delete": (),
+    "s3_delete_marker": (),
+    "s3_lifecycle_expiration": (),
+    "s3_put": ("s3://amzn-s3-demo-bucket/HappyFace.jpg",),
+    "s3_put_encoded_key": ("s3://amzn-s3-demo-bucket/dms/shop/red orders/2026+01/été=1.csv",),
+    "s3_replication_failed": (),
+    "s3_restore_completed": ("s3://amzn-s3-demo-bucket/HappyFace.jpg",),
+    "s3_test_event": (),
+    "s3_two_records": ("s3://amzn-s3-demo-bucket/a/1.csv", "s3://amzn-s3-demo-bucket/b/2.csv"),
+    "sns_confirmation": None,
+    "sns_eventbridge_created": ("s3://amzn-s3-demo-bucket1/example-key",),
+    "sns_put": ("s3://amzn-s3-demo-bucket/red flower.jpg",),
+    "sns_test_event": (),
+}
+"""What each example tells of; None where its form is not one of an event."""
+
+
+@pytest.mark.parametrize("file", sorted(EVENTS.glob("*.json")), ids=lambda file: file.stem)
+def test_each_form_tells_of_the_objects_that_came(file: Path) -> None:
+    objects = OBJECTS[file.stem]
+    assert read_message(file.read_text("utf-8")) == (None if objects is None else Told(objects))
+
+
+def test_every_example_is_there() -> None:
+    assert sorted(file.stem for file in EVENTS.glob("*.json")) == sorted(OBJECTS)
+
+
+def test_with_raw_delivery_a_message_of_sns_is_the_event_itself() -> None:
+    envelope = json.loads((EVENTS / "sns_put.json").read_text("utf-8"))
+    assert read_message(envelope["Message"]) == read_message(json.dumps(envelope))
+
+
+def test_what_speaks_as_s3_does_may_name_its_events_with_a_prefix() -> None:
+    text = (EVENTS / "s3_put.json").read_text("utf-8").replace('"ObjectCreated:Put"', '"s3:ObjectCreated:Put"')
+    assert read_message(text) == Told(OBJECTS["s3_put"] or ())
+
+
+def test_a_table_may_be_named_by_itself_also_through_sns() -> None:
+    own = json.dumps({"table": "shop.orders"})
+    for text in (own, json.dumps({"Type": "Notification", "Message": own})):
+        assert read_message(text) == Told(tables=("shop.orders",))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "shop.orders",
+        "[]",
+        "7",
+        "null",
+        "{",
+        "[" * 100_000,
+        "{}",
+        '{"table": 7}',
+        '{"Records": null}',
+        '{"Records": {}}',
+        '{"Records": [7]}',
+        '{"Records": [{"eventName": "ObjectCreated:Put"}]}',
+        '{"Records": [{"eventName": "INSERT", "eventSource": "aws:dynamodb", "dynamodb": {}}]}',
+        '{"Records": [{"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": "b"}, "object": {}}}]}',
+        '{"Records": [{"eventName": 1, "s3": {"bucket": {"name": "b"}, "object": {"key": "k"}}}]}',
+        '{"Records": [{"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": "b"}, "object": {"key": 1}}}]}',
+        '{"source": "aws.s3"}',
+        '{"source": "aws.s3", "detail-type": "AWS API Call via CloudTrail", "detail": {"eventName": "PutObject"}}',
+        '{"source": "aws.s3", "detail-type": "Object Created", "detail": {"bucket": {}}}',
+        '{"source": "aws.s3", "detail-type": "Object Created", "detail": {"bucket": {"name": "b"}, '
+        '"object": {"key": null}}}',
+        '{"source": "aws.ec2", "detail-type": "EC2 Instance State-change Notification", "detail": {}}',
+        '{"Type": "Notification", "Message": "Hello"}',
+        '{"Type": "Notification", "Message": {"table": "shop.orders"}}',
+    ],
+    ids=lambda text: text[:60],
+)
+def test_what_is_of_no_known_form_tells_nothing_and_raises_nothing(text: str) -> None:
+    assert read_message(text) is None
