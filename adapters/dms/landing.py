@@ -10,6 +10,7 @@ from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.dms.staged import Staged
 from lakeward.adapters.dms.transactions import spelled
 from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.object_tables import ObjectTables
 from lakeward.adapters.landed.places import Part
 from lakeward.core.dimension import TableName
 from lakeward.core.nearest import nearest
@@ -35,6 +36,10 @@ class DmsLanding:
         listed = ", ".join(f"{n:,} of {table}" for table, n in sorted(rows.items()))
         found = [f"Files of transactions have rows of tables nobody configured: {listed}."] if rows else []
         return [*self.folder.words(), *found]
+
+    def match_objects(self, tables: Collection[TableName]) -> ObjectTables:
+        """Return what tells which of these tables read an object, by its URL."""
+        return ObjectTables(self.folder, tables)
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what to know of a table whatever its next batch is."""

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.object_tables import ObjectTables
 from lakeward.core.dimension import TableName
 from lakeward.core.nearest import nearest
 
@@ -27,6 +28,10 @@ class FilesLanding:
     def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
         """Return that the folder is missing: each file is of one table, or says itself what its rows are."""
         return self.folder.words()
+
+    def match_objects(self, tables: Collection[TableName]) -> ObjectTables:
+        """Return what tells which of these tables read an object, by its URL."""
+        return ObjectTables(self.folder, tables)
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what to know of a table whatever its next batch is."""

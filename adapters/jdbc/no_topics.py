@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from lakeward.core.dimension import TableName
@@ -20,6 +20,10 @@ class NoTopics:
     def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
         """Return nothing."""
         return ()
+
+    def match_objects(self, tables: Collection[TableName]) -> Callable[[str], Collection[TableName]]:
+        """Return what tells of none: no bucket has what there is."""
+        return lambda _url: ()
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +31,10 @@ class KafkaLanding:
     def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
         """Return nothing: each message says itself what it is of."""
         return []
+
+    def match_objects(self, tables: Collection[TableName]) -> Callable[[str], Collection[TableName]]:
+        """Return what tells of none: no bucket has what there is."""
+        return lambda _url: ()
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what to know of a table whatever its next batch is."""

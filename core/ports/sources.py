@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
@@ -102,6 +102,13 @@ class Landing(Protocol):
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what a person should know of a configured table, whatever its next batch is."""
+        ...
+
+    def match_objects(self, tables: Collection[TableName]) -> Callable[[str], Collection[TableName]]:
+        """Return what tells which of these tables read an object, by its URL, as `s3://bucket/key`.
+
+        It may tell of a table too many; of one whose objects lie in no bucket it tells nothing.
+        """
         ...
 
 

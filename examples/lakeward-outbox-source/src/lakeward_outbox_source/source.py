@@ -107,6 +107,10 @@ class OutboxLanding:
         """Return nothing: every change is of some table."""
         return ()
 
+    def match_objects(self, tables: Collection[TableName]) -> Callable[[str], Collection[TableName]]:
+        """Return what tells of none: no bucket has what there is."""
+        return lambda _url: ()
+
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return nothing: what is so of a table shows in its batches."""
         return ()
