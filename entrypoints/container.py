@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -151,11 +151,34 @@ def make_target(registry: Registry, configured: Configured, runtime: Runtime) ->
     return target
 
 
-def make_queue(registry: Registry, configured: Configured, runtime: Runtime) -> Queue:
-    """Build the queue that the settings name."""
-    said = configured.settings.queue
-    options = {"kind": said.kind, **(said.model_extra or {}), "tables": [str(name) for name in configured.tables]}
-    return _build(registry.queues, options, runtime)
+def make_queue(
+    registry: Registry, configured: Configured, runtime: Runtime, landing: Callable[[], Landing | None]
+) -> Queue:
+    """Build the queue that the settings name; the landing is looked at once an object is to be found a table of."""
+    own = configured.settings.queue.model_extra or {}
+    added = {
+        "kind": configured.settings.queue.kind,
+        "tables": [str(name) for name in configured.tables],
+        "tables_at": _TablesAt(configured, landing),
+    }
+    return _build(registry.queues, {**own, **added}, runtime)
+
+
+class _TablesAt:
+    """Tells which configured tables read an object, by its URL."""
+
+    def __init__(self, configured: Configured, landing: Callable[[], Landing | None]) -> None:
+        self._read = configured.read
+        self._landing = landing
+
+    def __call__(self, url: str) -> Sequence[str]:
+        found = self._match(url)
+        return [str(table) for table, source in self._read.items() if source in found]
+
+    @cached_property
+    def _match(self) -> Callable[[str], Collection[TableName]]:
+        landing = self._landing()
+        return (lambda _url: ()) if landing is None else landing.match_objects({*self._read.values()})
 
 
 def make_ledger(registry: Registry, configured: Configured, runtime: Runtime) -> Ledger:
@@ -298,7 +321,7 @@ class Container(containers.DeclarativeContainer):
     backlog = providers.Singleton(make_backlog, registry, configured, runtime)
     strays = providers.Singleton(make_strays, registry, configured, runtime)
     target = providers.Singleton(make_target, registry, configured, runtime)
-    queue = providers.Singleton(make_queue, registry, configured, runtime)
+    queue = providers.Singleton(make_queue, registry, configured, runtime, landing.provider)
     lease = providers.Singleton(make_lease, registry, configured, runtime)
     tenure = providers.Singleton(make_tenure, lease, configured, runtime)
     ledger = providers.Singleton(make_ledger, registry, configured, runtime)

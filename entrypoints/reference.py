@@ -32,6 +32,8 @@ from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.kafka.access import RegistryOptions, SecurityOptions
 from lakeward.adapters.kafka.options import KafkaOptions
+from lakeward.adapters.sqlite_queue import SqliteQueueOptions
+from lakeward.adapters.sqs import SqsOptions
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.histories import HistorySettings
 from lakeward.entrypoints.joins import AggregateSettings, JoinedSettings, JoinedSourceSettings
@@ -234,6 +236,9 @@ def _parts() -> Iterator[str]:
     yield from _table(HudiOptions)
     yield from ("## `[queue]`\n", _QUEUE)
     yield from _table(QueueSettings)
+    for kind, queue in (("sqs", SqsOptions), ("sqlite", SqliteQueueOptions)):
+        yield f'`kind = "{kind}"`: ' + f"{_cell(queue.__doc__ or '')}\n"
+        yield from _table(queue)
     yield from ("## `[ledger]`\n", _LEDGER)
     yield '`kind = "dynamodb"`: ' + f"{_cell(LedgerOptions.__doc__ or '')}\n"
     yield from _table(LedgerOptions)

@@ -36,6 +36,8 @@ BUILTIN: Final = (
     "lakeward.adapters.secrets",
     "lakeward.adapters.aws.secrets",
     "lakeward.adapters.dynamodb",
+    "lakeward.adapters.sqlite_queue",
+    "lakeward.adapters.sqs",
 )
 """The adapters that come with lakeward; they register as anyone's do."""
 

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from buckets import Buckets
 from dependency_injector import providers
 from hiding_queue import HidingQueue
+from queues_of_aws import Sqs
 from structlog.testing import capture_logs
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTarget
 from lakeward.adapters.poll import Poll
+from lakeward.adapters.sqlite_queue import SqliteQueue
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position
@@ -335,3 +338,36 @@ def test_a_queue_that_tells_of_all_tables_each_time_leaves_no_note(lake: Lake) -
     for _ in range(2):
         assert lake.looked() == {*NAMES}
     assert not (lake.folder / "state" / FILE).exists()
+
+
+def test_the_queue_of_a_file_calls_for_its_tables(lake: Lake) -> None:
+    lake.queue = SqliteQueue(lake.folder / "queue.db", lambda: lake.now, HOUR, 5)
+    lake.run()
+    lake.deliver(LINES, 1)
+    lake.queue.ring(TABLES[1])
+    assert lake.looked() == {LINES}
+    lake.now += HOUR - 1
+    assert lake.queue.receive() == []
+
+
+def test_a_queue_of_aws_calls_for_the_tables_of_the_objects_that_came(
+    s3: Buckets, sqs: Sqs, tmp_path: Path
+) -> None:
+    content = {
+        "pipeline": {"name": "shop"},
+        "source": {"kind": "dms", "path": "s3://bucket/landing"},
+        "target": {"kind": "memory"},
+        "queue": {"kind": "sqs", "url": sqs.url, "wait": 0},
+        "tables": {
+            "shop.orders": {"key": ["id"], "columns": {"id": "int"}},
+            "lake.orders": {"key": ["id"], "columns": {"id": "int"}, "reads": "shop.orders"},
+            "shop.lines": {"key": ["id"], "columns": {"id": "int"}},
+        },
+    }
+    container = Container(configured=validate(content, tmp_path / "lakeward.toml"))
+    key = "landing/shop/orders/LOAD00000001.csv"
+    sqs.send(f'{{"Records": [{{"eventName": "ObjectCreated:Put", "s3": {{"bucket": {{"name": "bucket"}}, '
+             f'"object": {{"key": "{key}"}}}}}}]}}')
+    queue = container.queue()
+    assert sorted(notice.table for notice in queue.receive()) == ["lake.orders", "shop.orders"]
+    queue.client.close()

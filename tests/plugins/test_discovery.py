@@ -39,7 +39,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["dms", "files", "jdbc", "kafka", "memory"],
         ["dms", "files", "jdbc", "kafka"],
         ["delta", "hudi", "iceberg", "memory"],
-        ["memory", "poll"],
+        ["memory", "poll", "sqlite", "sqs"],
         ["dynamodb", "memory", "sqlite"],
         ["dynamodb", "memory"],
         ["file", "jdbc"],

@@ -1,0 +1,289 @@
+"""Queues of SQS: the laws of the kit, what S3 writes, dead letters, and what is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from queues_of_aws import VISIBILITY, Sqs
+from structlog.testing import capture_logs
+
+from lakeward.adapters.sqs import queue as module
+from lakeward.adapters.sqs.queue import SqsQueue
+from lakeward.core.errors import StoreUnreachable
+from lakeward.core.ports import Notice
+from lakeward.plugins.testing import Bell, queue_contract
+from lakeward.plugins.testing.queues import TABLES
+
+EVENTS = Path(__file__).parents[1] / "aws" / "events"
+ORDERS, LINES = TABLES
+
+
+def in_sqs(sqs: Sqs) -> Bell:
+    return sqs.bell()
+
+
+def in_fifo(fifo: Sqs) -> Bell:
+    return fifo.bell()
+
+
+TestStandard = queue_contract(in_sqs)
+TestFifo = queue_contract(in_fifo)
+
+
+def tables(notices: Sequence[Notice]) -> list[str]:
+    return sorted(notice.table for notice in notices)
+
+
+def of(notices: Sequence[Notice], table: str) -> list[Notice]:
+    return [notice for notice in notices if notice.table == table]
+
+
+# What S3 writes.
+
+
+def test_an_object_is_of_the_tables_that_read_where_it_lies(sqs: Sqs) -> None:
+    sqs.places["s3://amzn-s3-demo-bucket/HappyFace.jpg"] = [ORDERS]
+    sqs.send((EVENTS / "s3_put.json").read_text("utf-8"))
+    (notice,) = sqs.open().receive()
+    assert notice.table == ORDERS
+
+
+def test_many_messages_of_a_table_are_received_at_once_and_deleted_at_once(sqs: Sqs) -> None:
+    for _ in range(25):
+        sqs.ring(ORDERS)
+    sqs.asked.clear()
+    queue = sqs.open()
+    received = queue.receive()
+    assert tables(received) == [ORDERS] * 25
+    queue.acknowledge(received)
+    assert sqs.asked == ["ReceiveMessage"] * 4 + ["DeleteMessageBatch"] * 3
+    sqs.pass_time(1.0)
+    assert queue.receive() == []
+
+
+def test_no_more_are_received_at_once_than_there_may_be(sqs: Sqs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 20)
+    for _ in range(25):
+        sqs.ring(ORDERS)
+    queue = sqs.open()
+    assert [len(queue.receive()) for _ in range(3)] == [20, 5, 0]
+
+
+@pytest.mark.parametrize("event", ["s3_test_event", "sns_test_event", "s3_delete", "s3_put"])
+def test_what_is_of_no_table_is_deleted(sqs: Sqs, event: str) -> None:
+    sqs.send((EVENTS / f"{event}.json").read_text("utf-8"))
+    with capture_logs() as logs:
+        assert sqs.open().receive() == []
+    of_no_table = [(entry["log_level"], entry["messages"], entry["first"]) for entry in logs]
+    assert of_no_table == ([("info", 1, "s3://amzn-s3-demo-bucket/HappyFace.jpg")] if event == "s3_put" else [])
+    sqs.pass_time(1.0)
+    assert sqs.texts(sqs.url) == []
+
+
+def test_a_table_that_nobody_configured_is_of_no_table(sqs: Sqs) -> None:
+    sqs.ring("shop.other")
+    with capture_logs() as logs:
+        assert sqs.open().receive() == []
+    assert [(entry["event"], entry["first"]) for entry in logs] == [("messages of no table", "shop.other")]
+
+
+def test_what_is_no_event_is_left_to_the_redrive_policy_and_said_once(sqs: Sqs) -> None:
+    sqs.send("Hello")
+    sqs.send("{}")
+    queue = sqs.open()
+    with capture_logs() as logs:
+        for _ in range(6):
+            assert queue.receive() == []
+            sqs.pass_time(1.0)
+    assert [entry["log_level"] for entry in logs].count("warning") == 1
+    assert (sqs.texts(sqs.url), sorted(sqs.texts(sqs.dead))) == ([], ["Hello", "{}"])
+
+
+# One message that tells of several tables.
+
+
+@pytest.fixture
+def shared(sqs: Sqs) -> Sqs:
+    sqs.places["s3://amzn-s3-demo-bucket/a/1.csv"] = [ORDERS, LINES]
+    sqs.send((EVENTS / "s3_two_records.json").read_text("utf-8"))
+    return sqs
+
+
+def test_a_message_of_two_tables_is_deleted_once_both_are_done(shared: Sqs) -> None:
+    queue = shared.open()
+    received = queue.receive()
+    assert tables(received) == sorted(TABLES)
+    shared.asked.clear()
+    queue.acknowledge(of(received, ORDERS))
+    assert shared.asked == []
+    queue.acknowledge(of(received, LINES))
+    assert shared.asked == ["DeleteMessageBatch"]
+
+
+@pytest.mark.parametrize("failed", TABLES)
+def test_a_message_of_two_tables_comes_again_for_both_where_one_failed(shared: Sqs, failed: str) -> None:
+    queue = shared.open()
+    received = queue.receive()
+    for table in TABLES:
+        (queue.give_back if table == failed else queue.acknowledge)(of(received, table))
+    assert tables(queue.receive()) == sorted(TABLES)
+
+
+def test_a_message_of_two_tables_is_hidden_while_one_is_in_work(shared: Sqs) -> None:
+    queue = shared.open()
+    received = queue.receive()
+    queue.give_back(of(received, ORDERS))
+    for _ in range(3):
+        shared.pass_time(0.6)
+        queue.extend(of(received, LINES))
+        assert shared.open().receive() == []
+
+
+# Failures and dead letters.
+
+
+def test_what_fails_again_and_again_is_a_dead_letter(sqs: Sqs) -> None:
+    sqs.ring(ORDERS)
+    queue = sqs.open()
+    for _ in range(5):
+        received = queue.receive()
+        assert tables(received) == [ORDERS]
+        queue.give_back(received)
+    assert queue.receive() == []
+    assert sqs.texts(sqs.dead) == [json.dumps({"table": ORDERS})]
+
+
+def test_a_group_waits_for_its_first_message_and_others_do_not(fifo: Sqs) -> None:
+    queue = fifo.open()
+    fifo.ring(ORDERS)
+    first = queue.receive()
+    fifo.ring(ORDERS)
+    fifo.ring(LINES)
+    assert tables(queue.receive()) == [LINES]
+    queue.acknowledge(first)
+    assert tables(queue.receive()) == [ORDERS]
+
+
+def test_a_message_that_another_process_received_meanwhile_is_no_error(fifo: Sqs) -> None:
+    fifo.ring(ORDERS)
+    slow, quick = fifo.open(), fifo.open()
+    first = slow.receive()
+    fifo.pass_time(1.0)
+    second = quick.receive()
+    quick.acknowledge(second)
+    slow.extend(first)
+    slow.acknowledge(first)
+    slow.give_back(first)
+    fifo.pass_time(1.0)
+    assert quick.receive() == []
+
+
+# What is asked, and answers that fail.
+
+
+def test_messages_are_hidden_for_longer_once_half_of_their_time_is_over(sqs: Sqs) -> None:
+    for _ in range(11):
+        sqs.ring(ORDERS)
+    queue = sqs.open()
+    received = queue.receive()
+    asked = []
+    for _ in range(10):
+        sqs.asked.clear()
+        sqs.pass_time(0.2)
+        queue.extend(received)
+        asked.append(len(sqs.asked))
+    assert asked == [0, 0, 2] + [0, 0, 2] * 2 + [0]
+
+
+class Failing:
+    """A client whose next answers of an operation are others."""
+
+    def __init__(self, client: Any, operation: str, answers: Sequence[Callable[[Any], Any]]) -> None:
+        self.client, self.operation, self.answers = client, operation, [*answers]
+        self.asked: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return self.ask if name == self.operation else getattr(self.client, name)
+
+    def ask(self, **request: Any) -> Any:
+        self.asked.append(request)
+        if self.answers:
+            return self.answers.pop(0)(request)
+        return getattr(self.client, self.operation)(**request)
+
+
+def failing(sqs: Sqs, operation: str, *answers: Callable[[Any], Any]) -> SqsQueue:
+    queue = sqs.open()
+    queue.client = Failing(sqs.client, operation, answers)
+    return queue
+
+
+def fails(*numbers: int, sender: bool = False) -> Callable[[Any], Any]:
+    """Return an answer that says of entries that they failed."""
+    code = "ReceiptHandleIsInvalid" if sender else "InternalError"
+    return lambda _: {"Failed": [{"Id": str(one), "SenderFault": sender, "Code": code} for one in numbers]}
+
+
+def test_what_sqs_failed_to_delete_is_asked_for_again_and_nothing_else(sqs: Sqs) -> None:
+    for _ in range(3):
+        sqs.ring(ORDERS)
+    queue = failing(sqs, "delete_message_batch", fails(1))
+    received = queue.receive()
+    queue.acknowledge(received)
+    asked = [[entry["ReceiptHandle"] for entry in request["Entries"]] for request in queue.client.asked]
+    assert asked == [[notice.receipt for notice in received], [received[1].receipt]]
+
+
+def test_what_sqs_fails_to_delete_again_and_again_is_said_and_comes_again(sqs: Sqs) -> None:
+    sqs.ring(ORDERS)
+    queue = failing(sqs, "delete_message_batch", fails(0), fails(0), fails(0))
+    with capture_logs() as logs:
+        queue.acknowledge(queue.receive())
+    assert [entry["log_level"] for entry in logs] == ["warning"]
+    sqs.pass_time(1.0)
+    assert tables(queue.receive()) == [ORDERS]
+
+
+def test_what_sqs_refuses_to_delete_for_good_is_not_asked_for_again(sqs: Sqs) -> None:
+    sqs.ring(ORDERS)
+    queue = failing(sqs, "delete_message_batch", fails(0, sender=True))
+    with capture_logs() as logs:
+        queue.acknowledge(queue.receive())
+    assert (len(queue.client.asked), logs) == (1, [])
+
+
+def unreachable(_request: Any) -> Any:
+    raise StoreUnreachable("the network is gone")
+
+
+def test_what_was_received_is_told_where_sqs_does_not_go_on(sqs: Sqs) -> None:
+    for _ in range(11):
+        sqs.ring(ORDERS)
+    queue = failing(sqs, "receive_message", lambda request: sqs.client.receive_message(**request), unreachable)
+    assert len(queue.receive()) == 10
+
+
+def test_a_queue_that_does_not_answer_at_first_is_an_error(sqs: Sqs) -> None:
+    with pytest.raises(StoreUnreachable):
+        failing(sqs, "receive_message", unreachable).receive()
+
+
+def test_it_waits_as_long_as_the_settings_say_and_hides_for_as_long(sqs: Sqs) -> None:
+    queue = failing(sqs, "receive_message", lambda _: {})
+    queue.wait = 7
+    queue.receive()
+    (request,) = queue.client.asked
+    assert (request["WaitTimeSeconds"], request["VisibilityTimeout"]) == (7, VISIBILITY)
+
+
+def test_messages_that_nobody_ended_are_not_remembered_for_ever(sqs: Sqs) -> None:
+    sqs.ring(ORDERS)
+    queue = sqs.open()
+    for _ in range(3):
+        assert len(queue.receive()) == 1
+        assert len(queue._messages) == 1
+        sqs.pass_time(1.0)

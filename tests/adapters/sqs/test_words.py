@@ -1,0 +1,117 @@
+"""What SQS refuses, and how it is reached, in words of what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ReadTimeoutError
+from queues_of_aws import Sqs
+
+from lakeward.adapters import sqs as plugin
+from lakeward.adapters.sqs import access
+from lakeward.adapters.sqs.words import told
+from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
+from lakeward.plugins import Runtime
+
+ADDED = {"tables": [], "tables_at": lambda _: ()}
+
+
+def refused(code: str, status: int = 400) -> ClientError:
+    return ClientError(
+        {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}, "ReceiveMessage"
+    )
+
+
+def code_of(error: Any) -> str:
+    return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        EndpointConnectionError(endpoint_url="https://sqs"),
+        ReadTimeoutError(endpoint_url="https://sqs"),
+        refused("OverLimit", 403),
+        refused("AWS.SimpleQueueService.OverLimit", 403),
+        refused("RequestThrottled", 403),
+        refused("ServiceUnavailable", 503),
+        refused("Odd", 500),
+    ],
+    ids=code_of,
+)
+def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
+    with pytest.raises(StoreUnreachable, match="SQS does not answer"), told("the queue"):
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "what", "todo"),
+    [
+        (refused("AWS.SimpleQueueService.NonExistentQueue"), "does not exist", "`url` or `region`"),
+        (refused("QueueDoesNotExist"), "does not exist", "docs/queues.md"),
+        (refused("AccessDenied", 403), "access is denied", "permissions"),
+        (refused("InvalidClientTokenId", 403), "credentials are not valid", "clock of this machine"),
+        (refused("Odd"), "cannot be asked", "docs/queues.md"),
+        (NoCredentialsError(), "there are no credentials", "AWS_PROFILE"),
+    ],
+    ids=lambda one: code_of(one) if isinstance(one, Exception) else None,
+)
+def test_what_stays_so_is_said_with_what_to_do(error: Exception, what: str, todo: str) -> None:
+    with pytest.raises(ConfigError, match=what) as raised, told("the queue"):
+        raise error
+    assert todo in str(raised.value.todo)
+    assert not raised.value.retryable
+
+
+def built(url: str, **options: Any) -> Any:
+    return plugin.build({**ADDED, "url": url, **options}, Runtime(lambda: None, file=Path("lakeward.toml")))
+
+
+def test_a_queue_that_is_not_there_is_said_to_be_missing(sqs: Sqs) -> None:
+    queue = built(f"{sqs.url}-else", wait=0)
+    with pytest.raises(ConfigError, match=f"the queue {sqs.url}-else does not exist"):
+        queue.receive()
+    queue.client.close()
+
+
+def test_a_queue_that_nobody_serves_does_not_answer(sqs: Sqs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "_ATTEMPTS", 1)
+    queue = built(sqs.url, wait=0, endpoint="http://127.0.0.1:9")
+    with pytest.raises(StoreUnreachable, match="SQS does not answer"):
+        queue.receive()
+    queue.client.close()
+
+
+def test_the_settings_say_where_and_for_how_long(sqs: Sqs) -> None:
+    queue = built(sqs.url, region="eu-west-1", endpoint="http://127.0.0.1:9", wait=20, visibility="2h")
+    assert (queue.client.meta.region_name, queue.client.meta.endpoint_url) == ("eu-west-1", "http://127.0.0.1:9")
+    assert (queue.wait, queue.visibility) == (20, 7200)
+    assert queue.client.meta.config.read_timeout > 20
+    queue.client.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"url": "landing"}, {"url": "https://sqs"}, {"wait": 21}, {"wait": -1}, {"visibility": "30s"}, {"region": ""}],
+)
+def test_what_cannot_be_is_refused_before_anything_is_asked(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        built(**{"url": "https://sqs.eu-central-1.amazonaws.com/123456789012/landing", **options})
+
+
+def test_without_boto3_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "find_spec", lambda name: None)
+    with pytest.raises(SetupError) as raised:
+        access.find_client(None, None, 0)
+    assert "lakeward[sqs]" in str(raised.value.todo)
+
+
+def test_no_secret_is_shown(sqs: Sqs) -> None:
+    queue = built(sqs.url)
+    assert "client" not in repr(queue)
+    with pytest.raises(LakewardError) as raised, told("the queue"):
+        raise refused("InvalidClientTokenId")
+    assert "secret word" not in str(raised.value)
+    queue.client.close()

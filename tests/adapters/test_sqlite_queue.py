@@ -1,0 +1,119 @@
+"""The queue in a SQLite file: the laws of the kit, and what is its own."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+from tenancies import Clock
+
+from lakeward.adapters.sqlite_queue import FILE, SqliteQueue, build
+from lakeward.core.errors import ConfigError, StoreUnreachable
+from lakeward.core.ports import Notice
+from lakeward.plugins import Runtime
+from lakeward.plugins.testing import Bell, queue_contract
+
+MINUTE = 60_000_000
+
+
+def queue_in(folder: Path, clock: Clock | None = None, receives: int = 99) -> SqliteQueue:
+    return SqliteQueue(folder / "state" / FILE, clock or Clock(), MINUTE, receives)
+
+
+def in_sqlite(tmp_path: Path) -> Bell:
+    clock = Clock()
+    return Bell(
+        open=lambda: queue_in(tmp_path, clock),
+        ring=queue_in(tmp_path, clock).ring,
+        pass_time=lambda part: clock.turn(part * MINUTE),
+    )
+
+
+TestSqlite = queue_contract(in_sqlite)
+
+
+def rows(folder: Path, table: str) -> list[tuple[str, int]]:
+    with closing(sqlite3.connect(folder / "state" / FILE)) as db:
+        return db.execute(f"SELECT name, receives FROM {table} ORDER BY id").fetchall()
+
+
+def test_a_row_that_anybody_writes_is_a_notice(tmp_path: Path) -> None:
+    queue = queue_in(tmp_path)
+    assert queue.receive() == []
+    with closing(sqlite3.connect(queue.file)) as db:
+        db.execute("INSERT INTO notices (name) VALUES ('shop.orders')")
+        db.commit()
+    assert [notice.table for notice in queue.receive()] == ["shop.orders"]
+
+
+def test_notices_come_in_order_and_as_many_at_once_as_there_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeward.adapters.sqlite_queue._AT_ONCE", 2)
+    queue = queue_in(tmp_path)
+    for name in ("a.a", "b.b", "c.c"):
+        queue.ring(name)
+    assert [[notice.table for notice in queue.receive()] for _ in range(3)] == [["a.a", "b.b"], ["c.c"], []]
+
+
+def test_a_receipt_is_never_that_of_another_notice(tmp_path: Path) -> None:
+    queue = queue_in(tmp_path)
+    queue.ring("a.a")
+    first = queue.receive()
+    queue.acknowledge(first)
+    queue.ring("a.a")
+    queue.acknowledge(first)
+    assert len(queue.receive()) == 1
+
+
+def test_a_notice_that_fails_again_and_again_is_a_dead_letter_and_said_once(tmp_path: Path) -> None:
+    queue = queue_in(tmp_path, receives=2)
+    queue.ring("a.a")
+    queue.ring("b.b")
+    for _ in range(2):
+        found = queue.receive()
+        queue.give_back([notice for notice in found if notice.table == "a.a"])
+        queue.acknowledge([notice for notice in found if notice.table == "b.b"])
+    with capture_logs() as logs:
+        assert (queue.receive(), queue.receive()) == ([], [])
+    assert [(entry["log_level"], entry["tables"]) for entry in logs] == [("warning", ["a.a"])]
+    assert (rows(tmp_path, "notices"), rows(tmp_path, "dead_letters")) == ([], [("a.a", 2)])
+
+
+def test_a_notice_in_work_is_no_dead_letter(tmp_path: Path) -> None:
+    clock = Clock()
+    queue = queue_in(tmp_path, clock, receives=1)
+    queue.ring("a.a")
+    found = queue.receive()
+    for _ in range(3):
+        clock.turn(0.9 * MINUTE)
+        queue.extend(found)
+        assert queue.receive() == []
+    assert rows(tmp_path, "dead_letters") == []
+
+
+def test_a_file_that_is_no_queue_is_said_to_be_none(tmp_path: Path) -> None:
+    queue = queue_in(tmp_path)
+    queue.file.parent.mkdir()
+    queue.file.write_text("not a database, but some text that is long enough to be none" * 20)
+    with pytest.raises(StoreUnreachable, match=r"the queue .*queue\.db cannot be used"):
+        queue.receive()
+    with pytest.raises(StoreUnreachable):
+        queue.acknowledge([Notice("a.a", "1")])
+
+
+def test_what_the_settings_say_is_taken(tmp_path: Path) -> None:
+    clock = Clock()
+    runtime = Runtime(lambda: None, state=tmp_path, now=clock)
+    queue = build({"tables": ["a.a"], "visibility": "2m", "max_receives": 3}, runtime)
+    assert (queue.file, queue.hidden, queue.max_receives) == (tmp_path / FILE, 2 * MINUTE, 3)
+    assert not queue.file.exists()
+
+
+@pytest.mark.parametrize("visibility", ["5", "59s", "13h", "1d"])
+def test_a_time_that_is_too_short_or_too_long_is_refused(visibility: str) -> None:
+    with pytest.raises(ConfigError, match="from \"1m\" to \"12h\""):
+        build({"tables": [], "visibility": visibility}, Runtime(lambda: None))

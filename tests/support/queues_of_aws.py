@@ -1,0 +1,132 @@
+"""Queues of SQS that moto plays, by a clock that tests turn: standard and FIFO, each with one of dead letters."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import pytest
+from buckets import ENVIRONMENT, Buckets
+from moto.sqs import models
+
+from lakeward.adapters.sqs import access
+from lakeward.adapters.sqs.queue import SqsQueue
+from lakeward.plugins.testing import Bell, queues
+
+NUMBERS = count(1)
+VISIBILITY = 60
+
+
+@dataclass
+class Clock:
+    """The clock of this machine, and what tests added to it, in seconds; SQS has the same."""
+
+    added: float = 0.0
+
+    def __call__(self) -> int:
+        return round((time.time() + self.added) * 1_000_000)
+
+    def millis(self) -> float:
+        return (time.time() + self.added) * 1000
+
+
+@dataclass
+class Sqs:
+    """An SQS with a queue; `asked` are the operations since the queue was made."""
+
+    clock: Clock
+    is_fifo: bool = False
+    asked: list[str] = field(default_factory=list)
+    places: dict[str, list[str]] = field(default_factory=dict)
+
+    @cached_property
+    def client(self) -> Any:
+        found = access.find_client(None, None, 0)
+        found.meta.events.register("after-call.sqs", lambda model, **_: self.asked.append(model.name))
+        return found
+
+    @cached_property
+    def dead(self) -> str:
+        """The URL of the queue of dead letters."""
+        return self._make({})
+
+    @cached_property
+    def url(self) -> str:
+        """The URL of the queue."""
+        arn = self.client.get_queue_attributes(QueueUrl=self.dead, AttributeNames=["QueueArn"])
+        redrive = {"deadLetterTargetArn": arn["Attributes"]["QueueArn"], "maxReceiveCount": "5"}
+        found = self._make({"RedrivePolicy": json.dumps(redrive)})
+        self.asked.clear()
+        return found
+
+    def _make(self, attributes: dict[str, str]) -> str:
+        fifo = {"FifoQueue": "true"} if self.is_fifo else {}
+        name = f"landing-{next(NUMBERS)}" + (".fifo" if self.is_fifo else "")
+        return str(self.client.create_queue(QueueName=name, Attributes={**attributes, **fifo})["QueueUrl"])
+
+    def send(self, body: str, group: str = "a") -> None:
+        """Send a message; in a FIFO queue it is of a group, and never one that was sent before."""
+        fifo = {"MessageGroupId": group, "MessageDeduplicationId": str(next(NUMBERS))} if self.is_fifo else {}
+        self.client.send_message(QueueUrl=self.url, MessageBody=body, **fifo)
+
+    def ring(self, table: str) -> None:
+        """Say that a table may have something new."""
+        self.send(json.dumps({"table": table}), table)
+
+    def open(self) -> SqsQueue:
+        """Open the queue as a new process would."""
+        return SqsQueue(
+            client=self.client,
+            url=self.url,
+            tables=queues.TABLES,
+            tables_at=lambda url: self.places.get(url, []),
+            now=self.clock,
+            visibility=VISIBILITY,
+            wait=0,
+        )
+
+    def pass_time(self, part: float) -> None:
+        """Let a part of the time pass for which messages are hidden."""
+        self.clock.added += part * VISIBILITY
+
+    def texts(self, url: str) -> list[str]:
+        """Return the texts of the messages of a queue that nobody has in work."""
+        found = self.client.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        return [message["Body"] for message in found.get("Messages", ())]
+
+    def bell(self) -> Bell:
+        return Bell(open=self.open, ring=self.ring, pass_time=self.pass_time)
+
+
+@pytest.fixture
+def sqs_clock(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Return the clock of an SQS that is named by the environment."""
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    of_sqs = {"AWS_ENDPOINT_URL_SQS": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **of_sqs}.items():  # moto finds the service behind a key without blanks
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(access, "_PATIENCE", 60)  # the machine may be slow
+    clock = Clock()
+    monkeypatch.setattr(models, "unix_time_millis", clock.millis)
+    return clock
+
+
+@pytest.fixture
+def sqs(sqs_clock: Clock) -> Iterator[Sqs]:
+    """Return a standard queue."""
+    found = Sqs(sqs_clock)
+    yield found
+    found.client.close()
+
+
+@pytest.fixture
+def fifo(sqs_clock: Clock) -> Iterator[Sqs]:
+    """Return a FIFO queue."""
+    found = Sqs(sqs_clock, is_fifo=True)
+    yield found
+    found.client.close()
