@@ -17,13 +17,16 @@ from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.commands import status as reading
 from lakeward.entrypoints.context import AT_END, complete, open_settings, start_logging
 from lakeward.entrypoints.joining import chosen
-from lakeward.entrypoints.settings import FILE, Configured, validate
+from lakeward.entrypoints.settings import FILE, Configured, of_program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Given: TypeAlias = str | Path | Mapping[str, Any]
-"""A settings file, or what would stand in one; its paths begin in the current folder then."""
+"""A settings file, the address of a settings store, or what would stand in a file.
+
+Where it is no file, paths begin in the current folder.
+"""
 
 Log: TypeAlias = Literal["auto", "text", "json", "off"]
 
@@ -82,5 +85,5 @@ def _using(spark: SparkSession | None) -> AbstractContextManager[None]:
 
 def _open(settings: Given, *, asks: bool = False) -> Configured:
     if isinstance(settings, Mapping):
-        return complete(validate(settings, Path("settings")), asks=asks)
-    return open_settings(Path(settings), asks=asks)
+        return complete(of_program(settings, Path("settings")), asks=asks)
+    return open_settings(settings, asks=asks)

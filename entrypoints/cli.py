@@ -33,6 +33,7 @@ COMMANDS: Final = (
     "rollback",
     "adopt",
     "maintain",
+    "settings",
     "ledger",
     "plugins",
     "jars",
@@ -40,7 +41,7 @@ COMMANDS: Final = (
     "demo",
 )
 
-GROUPS: Final = ("quarantine", "ledger", "plugins", "jars", "package")
+GROUPS: Final = ("quarantine", "settings", "ledger", "plugins", "jars", "package")
 """Those that have commands of their own."""
 
 _EPILOG: Final = (

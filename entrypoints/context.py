@@ -20,8 +20,15 @@ DEBUG: Final = "--debug"
 AS_JSON: Final = "--json"
 
 Config = Annotated[
-    Path,
-    typer.Option("--config", "-c", help="The settings file.", envvar="LAKEWARD_CONFIG", show_default=FILE),
+    str,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        help="The settings file, or the address of a settings store, as ssm:/lakeward/shop.",
+        envvar="LAKEWARD_CONFIG",
+        show_default=FILE,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option(AS_JSON, help="Print one JSON document instead of tables for people.")]
 Debug = Annotated[bool, typer.Option(DEBUG, help="Show every step, and the stack trace of an error.")]
@@ -31,7 +38,7 @@ Log = Annotated[
 ]
 Tables = Annotated[list[str] | None, typer.Argument(help="Only these tables, as schema.table.", show_default="all")]
 
-DEFAULT_FILE: Final = Path(FILE)
+DEFAULT_FILE: Final = FILE
 
 AT_END: Final = ExitStack()
 """What a command undoes when it ends: the process may be another's, and go on."""
@@ -54,8 +61,8 @@ def start_logging(log: str, *, debug: bool, reports: bool = False) -> str:
     return logs.configure(as_json=log == "json", level=level, reports=reports)
 
 
-def open_settings(file: Path, *, asks: bool = False) -> Configured:
-    """Load the settings file; its patterns take the tables that the source has.
+def open_settings(file: Path | str, *, asks: bool = False) -> Configured:
+    """Load the settings file, or what a store has at an address; its patterns take the tables that the source has.
 
     One that `asks` asks the source's catalogue, where there is one; else what that said last counts.
     """
@@ -68,11 +75,21 @@ def complete(configured: Configured, *, asks: bool = False) -> Configured:
         from lakeward.entrypoints.findings import find_tables  # noqa: PLC0415  # where there are none it is not needed
 
         configured = find_tables(configured)
+    if configured.alone:
+        configured = _without_refused(configured)
     if configured.settings.catalogue is None:
         return configured
     from lakeward.entrypoints import catalogue  # noqa: PLC0415
 
     return catalogue.ask(configured) if asks else catalogue.recall(configured)
+
+
+def _without_refused(configured: Configured) -> Configured:
+    """Return settings with the tables of stores that their source or table format does not take failing alone."""
+    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # without stores it is not needed so early
+    from lakeward.entrypoints.refusing import refused_by_adapters  # noqa: PLC0415
+
+    return configured.with_refused(refused_by_adapters(configured, Container(configured=configured)))
 
 
 @contextmanager

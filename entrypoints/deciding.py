@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -32,7 +31,7 @@ class Decision(NamedTuple):
 
 
 @contextmanager
-def deciding(table: str, by: str | None, config: Path, *, debug: bool) -> Iterator[Decision]:
+def deciding(table: str, by: str | None, config: str, *, debug: bool) -> Iterator[Decision]:
     """Give one table of the settings to a decision, while no run may work on it."""
     start_logging("off", debug=debug)
     configured = open_settings(config)

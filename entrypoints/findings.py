@@ -15,7 +15,8 @@ from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.maintaining import layout_changes
 from lakeward.core.numerals import format_count
 from lakeward.core.ports import Landing, Stray, Strays
-from lakeward.entrypoints.patterns import plain, table_name
+from lakeward.entrypoints.patterns import name_of_entry, plain
+from lakeward.entrypoints.refusing import words_of_left_out
 from lakeward.entrypoints.settings import Configured
 
 _FILE: Final = "tables.json"
@@ -48,16 +49,17 @@ def look(container: Any, tables: Iterable[TableName]) -> Findings:
     configured: Configured = container.configured()
     known = known_tables(configured)
     of_catalogue = {table: configured.cautions(table) for table in tables}
+    said = (*configured.said.warnings, *words_of_left_out(configured.left_out))
     landing = container.landing()
     try:
         there = () if landing is None else landing.tables()
     except LakewardError:
-        return Findings(cautions=of_catalogue, warnings=configured.said.warnings)
+        return Findings(cautions=of_catalogue, warnings=said)
     strays = _strays(container.strays())
-    warnings = (*configured.said.warnings, *_warnings(landing, known), *_words_of(strays))
+    warnings = (*said, *_warnings(landing, known), *_words_of(strays))
     unconfigured = _unconfigured(there, known)
     read = configured.read
-    cautions = {table: (*_cautions(landing, read.get(table, table)), *said) for table, said in of_catalogue.items()}
+    cautions = {table: (*_cautions(landing, read.get(table, table)), *own) for table, own in of_catalogue.items()}
     return Findings(unconfigured, cautions, warnings, len(strays))
 
 
@@ -150,8 +152,9 @@ def remember(configured: Configured) -> None:
     """Write down the tables that patterns take now; who runs has the lock."""
     if configured.patterns:
         named = {
-            table_name(name) for name in configured.content.get("tables", {}) if name not in configured.patterns
+            name_of_entry(name) for name in configured.content.get("tables", {}) if name not in configured.patterns
         }
+        named |= configured.refused.keys()
         found = [list(table) for table, read in configured.read.items() if table == read and table not in named]
         file, unfinished = configured.state / _FILE, configured.state / f".{_FILE}"
         unfinished.write_text(json.dumps(found), "utf-8")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +20,10 @@ from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.entrypoints import documents
 from lakeward.entrypoints.cli import exit_code_of
 from lakeward.entrypoints.commands import run as running
-from lakeward.entrypoints.context import AT_END, complete, container_of, start_logging
+from lakeward.entrypoints.context import AT_END, container_of, open_settings, start_logging
 from lakeward.entrypoints.joining import chosen
 from lakeward.entrypoints.logs import RUN_IDS, bind_run_ids
-from lakeward.entrypoints.settings import Configured, load, validate
+from lakeward.entrypoints.settings import Configured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,13 +148,8 @@ def _carry_out(request: Request) -> Mapping[str, Any]:
 
 
 def _open(request: Request) -> Configured:
-    """Return the settings of a file or an object; what is relative in an object begins in the current folder."""
-    if is_url(request.settings):
-        name = request.settings.rpartition("/")[2]
-        configured = validate(_content(request.settings), Path(name))
-    else:
-        configured = load(Path(request.settings))
-    configured = complete(configured, asks=True)
+    """Return the settings of a file or of a store; what is relative in a store begins in the current folder."""
+    configured = open_settings(request.settings, asks=True)
     kind = configured.settings.target["kind"]
     if request.formats is not None and kind not in request.formats:
         raise ConfigError(
@@ -177,26 +171,6 @@ def _session(configured: Configured) -> SparkSession:
     for name, value in asked.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
-
-
-def _content(url: str) -> Mapping[str, Any]:
-    """Return the settings of an object of S3."""
-    place = normal(url)
-    access = find_access()
-    from lakeward.adapters.s3.words import told  # noqa: PLC0415  # it imports boto3
-
-    bucket, key = split(place)
-    try:
-        with told(place):
-            text = access.client.get_object(Bucket=bucket, Key=key)["Body"].read().decode("utf-8-sig")
-    except FileNotFoundError as error:
-        raise ConfigError(f"{place} does not exist", todo="Name another one with --settings.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{place} cannot be read", found=str(error)) from error
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{place} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
 
 
 def _write(place: str, text: str) -> Sequence[str]:

@@ -28,6 +28,14 @@ def table_name(text: str) -> TableName:
     return TableName(schema.replace('""', '"') or plain_schema, table.replace('""', '"') or plain_table)
 
 
+def name_of_entry(text: str) -> TableName:
+    """Return the table that an entry of a store is for; what names none stands behind a `?`."""
+    try:
+        return table_name(text)
+    except ConfigError:
+        return TableName("?", text)
+
+
 def plain(name: TableName) -> TableName:
     """Return a name as names are compared: without case."""
     return TableName(*(part.lower() for part in name))

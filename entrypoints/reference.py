@@ -32,6 +32,8 @@ from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.kafka.access import RegistryOptions, SecurityOptions
 from lakeward.adapters.kafka.options import KafkaOptions
+from lakeward.adapters.s3.settings import S3StoreOptions
+from lakeward.adapters.settings_file import FileStoreOptions
 from lakeward.adapters.sqlite_queue import SqliteQueueOptions
 from lakeward.adapters.sqs import SqsOptions
 from lakeward.core.secrets import SecretName
@@ -48,6 +50,7 @@ from lakeward.entrypoints.sections import (
     QueueSettings,
     SchemaSettings,
     SparkSettings,
+    StoresSettings,
     TableCatalogueSettings,
     TableSettings,
 )
@@ -58,7 +61,8 @@ _HEAD: Final = """\
 
 One TOML file, `lakeward.toml` by default; `--config FILE` or `LAKEWARD_CONFIG` names another.
 It is read and checked whole before anything starts: a key that nobody knows is an error that names the nearest
-one, and so is a value of another type. Paths are relative to the file.
+one, and so is a value of another type. Paths are relative to the file. Teams may keep settings
+[in other places](aws/settings.md), too; `lakeward settings show` says where each value is from.
 
 <!-- Written by `make docs` from the models in the code. Changes made here are lost. -->
 
@@ -193,10 +197,15 @@ A table that is made of mirrors or histories under `[tables]` ([joined tables](j
 Beside these keys stand those of the table format, as of any other table.
 """
 
+_STORES: Final[Mapping[str, type[BaseModel]]] = {
+    "file": FileStoreOptions,
+    "s3": S3StoreOptions,
+}
+
 _ENVIRONMENT: Final = """\
 | variable | meaning |
 |---|---|
-| `LAKEWARD_CONFIG` | The settings file, where `--config` is not given. |
+| `LAKEWARD_CONFIG` | The settings, or their [address](aws/settings.md#addresses), where `--config` is not given. |
 | `LAKEWARD_CACHE` | The folder for jars and Java's classes, in place of the user's cache. |
 | `LAKEWARD_MAVEN` | The Maven repository that jars are fetched from, in place of Maven Central. |
 | `JAVA_HOME` | The Java that Spark runs on (17 or 21); else the `java` on the path. |
@@ -212,6 +221,7 @@ def page() -> str:
 def _parts() -> Iterator[str]:
     yield _HEAD
     yield from _section("[pipeline]", PipelineSettings)
+    yield from _stores()
     yield from _section("[source]", DmsOptions, {"kind": _KIND.format(shelf="source", kind="dms")})
     yield "## Source `files`\n"
     yield _FILES
@@ -260,6 +270,14 @@ def _parts() -> Iterator[str]:
     yield from _of_tables()
     yield from ("## Environment\n", _ENVIRONMENT.rstrip("\n"))
     yield ""
+
+
+def _stores() -> Iterator[str]:
+    """Yield what says where settings are kept beside the file."""
+    yield from _section("[settings]", StoresSettings)
+    for kind, model in _STORES.items():
+        yield f'`kind = "{kind}"`: {_cell(cleandoc(model.__doc__ or ""))}\n'
+        yield from _table(model)
 
 
 def _of_tables() -> Iterator[str]:
@@ -324,7 +342,7 @@ def _table(
 
 def _cell(words: str) -> str:
     """Return words as a cell of a table, with links to the pages that they name."""
-    return re.sub(r"docs/([\w-]+\.md)", r"[docs/\1](\1)", words.replace("|", r"\|"))
+    return re.sub(r"docs/([\w/-]+\.md)", r"[docs/\1](\1)", words.replace("|", r"\|"))
 
 
 def _type(field: FieldInfo) -> str:

@@ -134,6 +134,16 @@ class TableCatalogueSettings(Strict):
     )
 
 
+class StoresSettings(Strict):
+    """Where settings are kept beside this file; docs/aws/settings.md has examples."""
+
+    stores: list[dict[str, Any]] = Field(
+        default_factory=list,
+        description="Settings stores, each a table with its `kind` and the keys of that kind. A later one counts "
+        "more than those before it, and all of them more than this file.",
+    )
+
+
 class SparkSettings(Strict):
     """The Spark that lakeward starts. Where a platform has started one, that is used as it is."""
 
@@ -400,6 +410,7 @@ class Settings(Strict):
     """Everything in the file. `source` and `target` are validated by the adapter that `kind` names."""
 
     pipeline: PipelineSettings
+    settings: StoresSettings = StoresSettings()
     source: dict[str, Any]
     target: dict[str, Any]
     queue: QueueSettings = QueueSettings(kind="poll")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,10 +18,11 @@ from lakeward.core.dimension import (
     TableName,
     Ties,
 )
-from lakeward.core.errors import ConfigError, SchemaConflict
+from lakeward.core.errors import ConfigError, LakewardError, SchemaConflict
 from lakeward.core.events import Sequences
 from lakeward.core.history.options import History
 from lakeward.core.joined.declared import Joined
+from lakeward.core.layers import MergedSettings
 from lakeward.core.nearest import nearest
 from lakeward.core.schema import Schema
 from lakeward.core.shape import shape
@@ -32,7 +32,8 @@ from lakeward.entrypoints.completing import Made, check_history, rules_of, with_
 from lakeward.entrypoints.histories import history_of
 from lakeward.entrypoints.joins import JoinedSettings, check_joined, joined_of
 from lakeward.entrypoints.matching import match_of
-from lakeward.entrypoints.patterns import is_pattern, plain, table_name, takes, with_patterns
+from lakeward.entrypoints.patterns import is_pattern, name_of_entry, plain, table_name, takes, with_patterns
+from lakeward.entrypoints.refusing import refused_tables
 from lakeward.entrypoints.sections import (
     Settings,
     TableSettings,
@@ -41,6 +42,7 @@ from lakeward.entrypoints.sections import (
     snapshots_of,
     tolerance_of,
 )
+from lakeward.entrypoints.stores import read_settings_of, with_stores
 from lakeward.entrypoints.upkeep import MaintainSettings, micros
 from lakeward.plugins.options import validated
 
@@ -58,32 +60,47 @@ class Configured:
         file: Path,
         content: Mapping[str, Any] = MappingProxyType({}),
         said: Said = NOTHING_SAID,
+        merged: MergedSettings | None = None,
+        refused: Mapping[TableName, LakewardError] = MappingProxyType({}),
     ) -> None:
         self.settings = settings
         self.file = file
         self.base = file.absolute().parent
         self.content = content
         self.said = said
+        self.merged = MergedSettings(content=content, places={}) if merged is None else merged
+        self.refused = refused
         self.patterns = [name for name in settings.tables if is_pattern(name)]
         named = {name: table for name, table in settings.tables.items() if name not in self.patterns}
         every = {table_name(name): table for name, table in named.items()}
-        self.tables = {name: table for name, table in every.items() if not table.skip}
-        self.skipped = every.keys() - self.tables.keys()
-        if alike := _alike(name for name, table in named.items() if not table.skip):
+        self.tables = {name: table for name, table in every.items() if not table.skip and name not in refused}
+        self.skipped = every.keys() - self.tables.keys() - refused.keys()
+        if alike := _alike(name for name, table in named.items() if table_name(name) in self.tables):
             raise ConfigError(
                 f"{file}: names under [tables] are of the same table, or differ only in case",
                 found=", ".join(alike),
                 todo="The lake has one table of that name. Say `skip = true` of the other.",
             )
-        self.read = read_by(self.tables, self.skipped)
+        entries = {name: self._entry(name) for name in refused}
+        self._unread = {name for name, own in entries.items() if own is None}
+        of_refused = {name: _said_to_read(name, own) for name, own in entries.items()}
+        self.read = {**of_refused, **read_by(self.tables, self.skipped)}
+        self.tables |= dict.fromkeys(refused, TableSettings())
         made = {name: self._complete(name, table) for name, table in self.tables.items()}
         self.tables = {name: one.table for name, one in made.items()}
         self._made = made
         self.joined = self._joined()
-        _check_names([*self.tables, *self.joined])
+        _check_names([*(self.tables.keys() - refused.keys()), *self.joined])
         known = {name: self.dimension(name) for name, one in made.items() if one.error is None}
         keyless = {name for name in known if not self.tables[name].key and not self.asks(name)}
         self._joinings = {name: check_joined(one, known, keyless) for name, one in self.joined.items()}
+
+    def _entry(self, name: TableName) -> Mapping[str, Any] | None:
+        """Return what the layers say of a table; None where an entry cannot be read."""
+        tables = self.merged.content.get("tables", {})
+        entries = (own for text, own in tables.items() if plain(name_of_entry(text)) == plain(name))
+        own = next(entries, None)
+        return own if isinstance(own, Mapping) else None
 
     def _joined(self) -> Mapping[TableName, Joined]:
         """Return the joined tables that are declared."""
@@ -107,8 +124,11 @@ class Configured:
     def _complete(self, name: TableName, table: TableSettings) -> Made:
         """Return a table with what the catalogue adds.
 
-        Where there is a catalogue, and where its columns are none that a lake could have, it stops itself alone.
+        Where there is a catalogue, and where its columns are none that a lake could have, it stops itself alone. So
+        does one of which a settings store says what cannot be.
         """
+        if name in self.refused:
+            return _failed(table, self.refused[name])
         try:
             made = with_catalogue(name, table, answers := self.said.answers.get(name, ()))
             history = self._history(made.table)
@@ -118,7 +138,7 @@ class Configured:
         except (ConfigError, SchemaConflict) as error:
             if isinstance(error, ConfigError) and not self.asks(name):
                 raise
-            return Made(table=table, rules=rules_of(table), shape=shape((), Schema(())), error=error)
+            return _failed(table, error)
 
     def _history(self, table: TableSettings) -> History | None:
         """Return how the versions of a table are kept; None of a mirror."""
@@ -222,20 +242,55 @@ class Configured:
         """Return the formats of columns that have one, by what the source calls the table."""
         return {
             self.read[name]: {column: c.format for column, c in table.columns.items() if c.format is not None}
-            for name, table in self.tables.items()
+            for name, table in self._fine.items()
         }
+
+    @property
+    def _fine(self) -> Mapping[TableName, TableSettings]:
+        """The tables whose settings say something: one that fails alone says nothing to the source of another."""
+        return {name: table for name, table in self.tables.items() if name not in self.refused}
 
     def source_options(self) -> Mapping[TableName, Mapping[str, Any]]:
         """Return what each table says to its source alone, by what that calls it."""
-        return {self.read[name]: table.source for name, table in self.tables.items()}
+        return {self.read[name]: table.source for name, table in self._fine.items()}
 
     def beside(self, name: TableName) -> Sequence[TableName]:
-        """Return the other tables that are made of the same one of the source."""
-        return [other for other, read in self.read.items() if read == self.read[name] and other != name]
+        """Return the other tables that are made of the same one of the source, or may be by an unreadable entry."""
+        return [
+            other
+            for other, read in self.read.items()
+            if (read == self.read[name] or other in self._unread) and other != name
+        ]
 
     def with_found(self, found: Iterable[TableName]) -> Configured:
         """Return the settings with the tables that its patterns take of those that the source has."""
-        return validate(self.content, self.file, tuple(found))
+        return validate(self.content, self.file, tuple(found), self.merged)
+
+    def with_refused(self, refused: Mapping[TableName, LakewardError]) -> Configured:
+        """Return the settings with more tables that fail alone."""
+        every = {**self.refused, **refused}
+        return Configured(self.settings, self.file, self.content, self.said, self.merged, every)
+
+    @property
+    def alone(self) -> Sequence[TableName]:
+        """The tables of which a settings store says something: what is wrong with one of them stops no other."""
+        named = [table_name(name) for name in self.settings.tables if name in self.merged.alone]
+        return [name for name in named if name in self.tables and name not in self.refused]
+
+    def refuse(self, name: TableName, error: LakewardError) -> None:
+        """Let a table fail alone of which it shows late that it cannot be as its settings say."""
+        self.refused = {**self.refused, name: error}
+        self._made[name] = _failed(self.tables[name], error)
+
+    @property
+    def left_out(self) -> Mapping[TableName, Sequence[str]]:
+        """The tables that a settings store leaves out, with the places that say so."""
+        stored = {table_name(name): name for name in self.merged.alone if name in self.settings.tables}
+        return {
+            name: self.merged.places_of(text)
+            for name, text in stored.items()
+            if name in self.skipped and ("tables", text, "skip") in self.merged.places
+        }
 
     def asks(self, name: TableName) -> bool:
         """Whether the catalogue is asked for a table."""
@@ -243,12 +298,12 @@ class Configured:
 
     def with_said(self, said: Said) -> Configured:
         """Return the settings with what the catalogue says of the tables."""
-        return Configured(self.settings, self.file, self.content, said)
+        return Configured(self.settings, self.file, self.content, said, self.merged, self.refused)
 
     def format_options(self) -> Mapping[TableName, Mapping[str, Any]]:
         """Return what each table says beside the keys of its own: the table format's share."""
         joined = {name: self._said_of_joined(name).model_extra or {} for name in self.joined}
-        return {**{name: table.model_extra or {} for name, table in self.tables.items()}, **joined}
+        return {**{name: table.model_extra or {} for name, table in self._fine.items()}, **joined}
 
     def _said_of_joined(self, name: TableName) -> JoinedSettings:
         return {table_name(said): one for said, one in self.settings.joined.items()}[name]
@@ -288,36 +343,70 @@ class Configured:
         return [*dict.fromkeys(source.table for source in self.joined[joined].sources.values())]
 
 
-def load(file: Path) -> Configured:
-    """Read a settings file; raises ConfigError, saying where and what, for anything wrong with it."""
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError as error:
-        raise ConfigError(
-            f"{file} does not exist",
-            todo="Write one (docs/tutorial.md begins with it), or name another with --config.",
-        ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read", found=str(error)) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{file} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
-    return validate(content, file)
+def _said_to_read(name: TableName, own: Mapping[str, Any] | None) -> TableName:
+    """Return what the source calls a table that fails alone, as far as its settings say so."""
+    reads = None if own is None else own.get("reads")
+    return name_of_entry(reads) if isinstance(reads, str) else name
 
 
-def validate(content: Mapping[str, Any], file: Path, found: Collection[TableName] = ()) -> Configured:
+def _failed(table: TableSettings, error: LakewardError) -> Made:
+    return Made(table=table, rules=rules_of(table), shape=shape((), Schema(())), error=error)
+
+
+def load(place: Path | str) -> Configured:
+    """Read settings: a file, or an address such as `ssm:/lakeward/shop`, with the stores that they name.
+
+    Raises ConfigError, saying where and what, for anything wrong with them but a table of a store, which fails
+    alone; StoreUnreachable where a store does not answer.
+    """
+    merged, file = read_settings_of(place)
+    return validate(merged.content, file, merged=merged)
+
+
+def of_program(content: Mapping[str, Any], file: Path) -> Configured:
+    """Return settings that a program has, with those of the stores that they name."""
+    merged = with_stores(content, file)
+    return validate(merged.content, file, merged=merged)
+
+
+def validate(
+    content: Mapping[str, Any],
+    file: Path,
+    found: Collection[TableName] = (),
+    merged: MergedSettings | None = None,
+) -> Configured:
     """Check the content of a settings file, with [defaults] and patterns put under each table.
 
-    `found` are the tables that the source has: patterns take theirs of them.
+    `found` are the tables that the source has: patterns take theirs of them. What is wrong with a table of which a
+    settings store says something, as `merged` has it, fails that table alone.
     """
+    if merged is None or not (merged.alone or merged.broken):
+        return _validated(content, file, found, merged)
+    refused = refused_tables(content, merged, lambda part, where: _validated(part, file, where=where))
+    tables = {name: own for name, own in content.get("tables", {}).items() if name not in refused}
+    by_name = {name_of_entry(name): error for name, error in refused.items()}
+    others = [table for table in found if plain(table) not in map(plain, by_name)]
+    made = _validated({**content, "tables": tables}, file, others, merged, by_name)
+    return Configured(made.settings, file, content, NOTHING_SAID, merged, by_name)
+
+
+def _validated(
+    content: Mapping[str, Any],
+    file: Path,
+    found: Collection[TableName] = (),
+    merged: MergedSettings | None = None,
+    refused: Mapping[TableName, LakewardError] = MappingProxyType({}),
+    where: str = "",
+) -> Configured:
     defaults, tables = content.get("defaults", {}), content.get("tables", {})
     if isinstance(defaults, Mapping) and isinstance(tables, Mapping):
         tables = with_both(with_patterns(tables, defaults, found))
-    settings = validated(Settings, {**content, "tables": tables}, str(file))
+    settings = validated(Settings, {**content, "tables": tables}, where or str(file))
     for part in ("source", "target", "ledger", "lease", "statistics"):
         said = getattr(settings, part)
         if said is not None and "kind" not in said:
             raise ConfigError(f"{file}: [{part}] has no `kind`", todo="`lakeward plugins` lists what there is.")
-    return Configured(settings, file, content)
+    return Configured(settings, file, content, NOTHING_SAID, merged, refused)
 
 
 def _alike(names: Iterable[str]) -> Sequence[str]:

@@ -48,7 +48,10 @@ def check_rules(
     spark: Callable[[], Any],
     runtime: Runtime,
 ) -> None:
-    """Raise ConfigError for rules that Spark does not take, and for secrets that are not there."""
+    """Raise ConfigError for rules that Spark does not take, and for secrets that are not there.
+
+    A table of which a settings store says something fails alone.
+    """
     for table in tables:
         rules = configured.rules(table)
         if not rules:
@@ -56,7 +59,10 @@ def check_rules(
         try:
             shaper(source, rules, spark, runtime.secret).check()
         except ConfigError as error:
-            raise ConfigError(f"{table}: {error.what}", found=error.found, todo=error.todo) from error
+            named = ConfigError(f"{table}: {error.what}", found=error.found, todo=error.todo)
+            if table not in configured.alone:
+                raise named from error
+            configured.refuse(table, named)
 
 
 def long_enough(name: str, secret: ReadSecret) -> bytes:

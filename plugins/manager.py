@@ -38,6 +38,8 @@ BUILTIN: Final = (
     "lakeward.adapters.dynamodb",
     "lakeward.adapters.sqlite_queue",
     "lakeward.adapters.sqs",
+    "lakeward.adapters.settings_file",
+    "lakeward.adapters.s3.settings",
 )
 """The adapters that come with lakeward; they register as anyone's do."""
 

@@ -20,6 +20,7 @@ from lakeward.core.ports import (
     Queue,
     Scout,
     Secrets,
+    SettingsStore,
     Source,
     SourceCatalogue,
     SourceDatabase,
@@ -189,8 +190,9 @@ class Registry:
         self.databases: Shelf[SourceDatabase[Any]] = Shelf("database of a source", SourceDatabase)
         self.statistics: Shelf[Statistics] = Shelf("kind of statistics", Statistics)
         self.secrets: Shelf[Secrets] = Shelf("place of secrets", Secrets)
+        self.settings_stores: Shelf[SettingsStore] = Shelf("settings store", SettingsStore)
 
     def __iter__(self) -> Iterator[Shelf[Any]]:
         every = (self.sources, self.landings, self.formats, self.queues, self.ledgers, self.leases)
         others = (self.catalogues, self.scouts, self.statistics, self.secrets, self.strays, self.backlogs)
-        return iter((*every, *others, self.databases))
+        return iter((*every, *others, self.databases, self.settings_stores))

@@ -41,7 +41,7 @@ Folder = Annotated[
     str, typer.Argument(help="The folder of the files, or a prefix in a bucket: s3://bucket/prefix.")
 ]
 Output = Annotated[
-    Path, typer.Option("--config", "-c", help="The settings file to write.", show_default=str(DEFAULT_FILE))
+    Path, typer.Option("--config", "-c", help="The settings file to write.", show_default=DEFAULT_FILE)
 ]
 Asked = Annotated[
     str | None,
@@ -61,7 +61,7 @@ Password = Annotated[
 
 def init(
     folder: Folder,
-    config: Output = DEFAULT_FILE,
+    config: Output = Path(DEFAULT_FILE),
     catalogue: Asked = None,
     database: Database = None,
     user: User = None,

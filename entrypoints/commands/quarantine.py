@@ -152,7 +152,7 @@ def _chosen(kept: Kept, chosen: Choice, *, by_hold: bool = False) -> Kept:
     return replace(kept, entries=entries, incomplete=chosen(kept.incomplete, kept.dimension))
 
 
-def _kept(config: Path, tables: Sequence[str], *, debug: bool) -> list[Kept]:
+def _kept(config: str, tables: Sequence[str], *, debug: bool) -> list[Kept]:
     start_logging("off", debug=debug)
     configured = open_settings(config)
     with container_of(configured) as container:

@@ -249,7 +249,7 @@ def _some(kept: Kept, chosen: Choice) -> list[Entry]:
 
 
 @contextmanager
-def _job(table: str, config: Path, log: str, *, debug: bool, reads: bool = False) -> Iterator[Job[Any]]:
+def _job(table: str, config: str, log: str, *, debug: bool, reads: bool = False) -> Iterator[Job[Any]]:
     """Open the job of one table, alone unless it only `reads`."""
     start_logging(log, debug=debug)
     configured = open_settings(config)

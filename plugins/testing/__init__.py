@@ -24,7 +24,8 @@ try:
         "sources",
         "values",
     )
-    _WITH_CHECKS = (*_OF_TABLES, *_OF_SOURCES, "catalogues", "leases", "ledgers", "queues", "vaults")
+    _OF_OTHERS = ("catalogues", "leases", "ledgers", "queues", "settings_stores", "vaults")
+    _WITH_CHECKS = (*_OF_TABLES, *_OF_SOURCES, *_OF_OTHERS)
     pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _WITH_CHECKS))
 
     from lakeward.plugins.testing.bench import Bench, Law, Trial
@@ -39,6 +40,7 @@ try:
     from lakeward.plugins.testing.play import Lake, MemoryLake, Player
     from lakeward.plugins.testing.queues import Bell, queue_contract
     from lakeward.plugins.testing.scripts import Item, Rows, Script
+    from lakeward.plugins.testing.settings_stores import StoreUnderTest, settings_store_contract
     from lakeward.plugins.testing.sources import source_contract
     from lakeward.plugins.testing.vaults import Vault, secrets_contract
 except ModuleNotFoundError as error:
@@ -63,6 +65,7 @@ __all__ = [
     "Player",
     "Rows",
     "Script",
+    "StoreUnderTest",
     "Tenancy",
     "Trial",
     "Vault",
@@ -72,6 +75,7 @@ __all__ = [
     "ledger_contract",
     "queue_contract",
     "secrets_contract",
+    "settings_store_contract",
     "source_contract",
     "table_contract",
     "try_law",

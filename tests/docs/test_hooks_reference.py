@@ -102,7 +102,15 @@ def test_what_a_plugin_imports_is_named() -> None:
 # The kit.
 
 KIT = words(sections(PAGE)["The conformance kit"])
-BENCHES = (testing.Bench, testing.Bell, testing.Catalogued, testing.Feed, testing.Tenancy, testing.Vault)
+BENCHES = (
+    testing.Bench,
+    testing.Bell,
+    testing.Catalogued,
+    testing.Feed,
+    testing.StoreUnderTest,
+    testing.Tenancy,
+    testing.Vault,
+)
 
 
 def test_every_contract_is_named() -> None:

@@ -1,0 +1,57 @@
+"""Settings in files: `lakeward.toml` itself, and others that it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakeward.core.errors import ConfigError
+from lakeward.core.layers import SettingsLayer
+from lakeward.core.ports import SettingsStore
+from lakeward.core.settings_text import read_settings
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+
+class FileStoreOptions(BaseModel):
+    """A file of TOML, or of the same as JSON."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str = Field(min_length=1, description="Its path, relative to the settings file.")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """A file. What is wrong in one that `fails_whole` stops all tables, else the table that it is of."""
+
+    path: Path
+    fails_whole: bool = False
+
+    def read(self) -> SettingsLayer:
+        """Return what is in the file; raises ConfigError where it is not there, or is no TOML or JSON."""
+        try:
+            text = self.path.read_text(encoding="utf-8-sig")
+        except FileNotFoundError as error:
+            raise ConfigError(
+                f"{self.path} does not exist",
+                todo="Write one (docs/tutorial.md begins with it), or name another with --config.",
+            ) from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{self.path} cannot be read", found=str(error)) from error
+        place = str(self.path)
+        return SettingsLayer(origin=place, content=read_settings(text, place), fails_whole=self.fails_whole)
+
+
+def build(options: Options, runtime: Runtime) -> SettingsStore:
+    """Make what reads a file."""
+    settings = validated(FileStoreOptions, options, str(runtime.file), within="settings.stores")
+    return SettingsFile(runtime.file.parent / settings.name)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the settings store `file`."""
+    registry.settings_stores.add("file", build)

@@ -1,0 +1,179 @@
+"""Layers of settings: what each store says, one over the other, and where each value is from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from lakeward.core.errors import ConfigError, LakewardError
+
+Path: TypeAlias = tuple[str, ...]
+"""Where a value stands: `("pipeline", "name")`, `("tables", "shop.orders", "key")`."""
+
+BY_NAME: Final = ("tables", "joined")
+"""Sections of which each key is the name of a table, with keys of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsEntry:
+    """What a store says of one table, by its name as it is written there; or the `error` that says why it cannot.
+
+    `origin` names the place, as `dynamodb table lakeward, item shop.orders`.
+    """
+
+    table: str
+    origin: str
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    error: LakewardError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsLayer:
+    """What one store says: nested settings as `lakeward.toml` has them, and where they are from.
+
+    `origins` has the place of a table by its name in `content`, where that is more exact than `origin`. `broken`
+    has the entries that cannot be read, by the names of their tables. What is wrong with a table of the layer fails
+    that table alone, unless the layer is a file that `fails_whole`.
+    """
+
+    origin: str
+    content: Mapping[str, Any] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    broken: Mapping[str, LakewardError] = field(default_factory=dict)
+    fails_whole: bool = False
+
+    def place(self, path: Path) -> str:
+        """Return where a value is from."""
+        return self.origins.get(path[1], self.origin) if path[:1] == ("tables",) and path[1:] else self.origin
+
+
+def layer_of_entries(
+    origin: str,
+    entries: Iterable[SettingsEntry],
+    identity: Callable[[str], Hashable] = str.lower,
+    content: Mapping[str, Any] | None = None,
+) -> SettingsLayer:
+    """Return the layer of a store with an entry for each table, and `content` for the rest.
+
+    Two entries of one table, whose names have the same `identity`, are both broken: neither counts more.
+    """
+    found = list(entries)
+    numbers = Counter(identity(entry.table) for entry in found)
+    broken: dict[str, LakewardError] = {}
+    for entry in found:
+        if entry.error is not None:
+            broken[entry.table] = entry.error
+        elif numbers[identity(entry.table)] > 1:
+            alike = [other.origin for other in found if identity(other.table) == identity(entry.table)]
+            broken[entry.table] = ConfigError(
+                f"{entry.table}: more than one entry is for this table",
+                found=" and ".join(alike),
+                todo="Remove all but one; names are compared without case.",
+            )
+    whole = [entry for entry in found if entry.table not in broken]
+    return SettingsLayer(
+        origin=origin,
+        content={**(content or {}), "tables": {entry.table: entry.keys for entry in whole}},
+        origins={entry.table: entry.origin for entry in whole},
+        broken=broken,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedSettings:
+    """Layers as one: the settings, the place of each value, and the tables that fail alone.
+
+    `places` has a place for each key of a section, and of each table. `alone` are the names of tables of which a
+    store says something: what is wrong with one of these stops no other. `broken` are those of which an entry
+    cannot be read; what other layers say of them is not in `content`.
+    """
+
+    content: Mapping[str, Any]
+    places: Mapping[Path, str]
+    alone: frozenset[str] = frozenset()
+    broken: Mapping[str, LakewardError] = field(default_factory=dict)
+
+    def places_of(self, table: str) -> Sequence[str]:
+        """Return the places that say something of a table, in the order of its keys."""
+        return [*dict.fromkeys(place for path, place in self.places.items() if path[:2] == ("tables", table))]
+
+    def of_values(self) -> Iterable[tuple[Path, Any, str]]:
+        """Yield each value with its path and its place, section by section."""
+        for path, value in _leaves(self.content):
+            yield path, value, self.places[path]
+
+
+def merge(layers: Sequence[SettingsLayer], identity: Callable[[str], Hashable] = str.lower) -> MergedSettings:
+    """Put layers one over the other: of each key of a section, or of a table, the last layer that has it counts.
+
+    A key is taken whole: lists and tables below it are not mixed. Tables of two layers are the same where their
+    names have the same `identity`; the name is spelled as the first layer spells it.
+    """
+    content: dict[str, Any] = {}
+    places: dict[Path, str] = {}
+    names: dict[Hashable, str] = {}
+    alone: set[str] = set()
+    broken: dict[str, LakewardError] = {}
+    for layer in layers:
+        spelled = {name: names.get(identity(name), name) for name in _names(layer)}
+        for path, value in _leaves(layer.content):
+            at = (path[0], spelled[path[1]], *path[2:]) if path[:1] == ("tables",) and path[1:] else path
+            _put(content, places, at, value, layer.place(path))
+        for name, written in spelled.items():
+            names.setdefault(identity(name), written)
+        broken |= {spelled[name]: error for name, error in layer.broken.items()}
+        if not layer.fails_whole:
+            alone |= {*spelled.values()}
+    if broken:
+        content["tables"] = {name: keys for name, keys in content.get("tables", {}).items() if name not in broken}
+        places = {path: place for path, place in places.items() if not _is_of(path, broken)}
+    return MergedSettings(content=content, places=places, alone=frozenset(alone), broken=broken)
+
+
+def _is_of(path: Path, names: Iterable[str]) -> bool:
+    return path[:1] == ("tables",) and len(path) > 1 and path[1] in names
+
+
+def _names(layer: SettingsLayer) -> Sequence[str]:
+    """Return the names of the tables of a layer, those of broken entries included."""
+    tables = layer.content.get("tables", {})
+    return [*dict.fromkeys((*(tables if isinstance(tables, Mapping) else ()), *layer.broken))]
+
+
+def _leaves(content: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
+    """Yield what is taken whole, with its path; a section without a key is one itself."""
+    for section, said in content.items():
+        if not isinstance(said, Mapping) or not said:
+            yield (section,), said
+            continue
+        for key, value in said.items():
+            if section in BY_NAME and isinstance(value, Mapping) and value:
+                yield from (((section, key, inner), one) for inner, one in value.items())
+            else:
+                yield (section, key), value
+
+
+def _put(content: dict[str, Any], places: dict[Path, str], path: Path, value: Any, place: str) -> None:
+    """Put a value in, over what has its place; one without keys adds nothing to one that has some."""
+    *above, last = path
+    inside = content
+    so_far: Path = ()
+    for part in above:
+        so_far = (*so_far, part)
+        if not isinstance(inside.get(part), dict) or so_far in places:
+            inside[part] = {}
+            places.pop(so_far, None)
+        inside = inside[part]
+    had = inside.get(last)
+    if _is_empty(value) and isinstance(had, dict) and path not in places:
+        return
+    for path_below in [other for other in places if other[: len(path)] == path]:
+        del places[path_below]
+    inside[last] = {} if _is_empty(value) else value
+    places[path] = place
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, Mapping) and not value

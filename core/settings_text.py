@@ -1,0 +1,46 @@
+"""Settings as text: TOML, or the same as a JSON object."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakeward.core.errors import ConfigError
+
+
+def read_settings(text: str, place: str) -> Mapping[str, Any]:
+    """Return the settings of a text; one that begins with `{` is JSON, as no TOML does.
+
+    Raises ConfigError, which names the `place` and shows nothing of the text.
+
+    >>> read_settings('key = ["id"]', "a.toml") == read_settings('{"key": ["id"]}', "a.json")
+    True
+    """
+    if not text.lstrip().startswith("{"):
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{place} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
+    try:
+        found: Mapping[str, Any] = json.loads(text, object_pairs_hook=_without_twins)
+    except ValueError as error:
+        todo = "Mend it there; https://www.json.org shows the form."
+        raise ConfigError(f"{place} is no JSON", found=str(error), todo=todo) from None
+    return found
+
+
+def read_object(text: str, place: str) -> Mapping[str, Any]:
+    """Return the JSON object of a text; raises ConfigError, which shows nothing of the text."""
+    if not text.lstrip().startswith("{"):
+        raise ConfigError(f"{place} is no JSON object", todo="It begins with `{`: mend it there.")
+    return read_settings(text, place)
+
+
+def _without_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twin = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
+        raise ValueError(f"the key {twin!r} is there twice")
+    return found

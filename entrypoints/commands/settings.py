@@ -1,0 +1,216 @@
+"""`lakeward settings`: what the settings are, where each value is from, and whether they hold together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.layers import MergedSettings
+from lakeward.core.nearest import nearest
+from lakeward.core.numerals import format_count
+from lakeward.entrypoints import documents, troubles, view
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    container_of,
+    open_settings,
+    start_logging,
+)
+from lakeward.entrypoints.hiding import hidden
+from lakeward.entrypoints.patterns import is_pattern, name_of_entry, plain, quoted, table_name, takes, with_patterns
+from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.settings import Configured
+from lakeward.entrypoints.stores import read_settings_of
+from lakeward.plugins.manager import load, registry_of
+
+HELP = """Show the settings with where each value is from, and check them; nothing is run.
+
+Settings are in one file, and in the settings stores that it names: objects of S3, parameters, tables of DynamoDB.
+"""
+
+SHOW = """Show each value of the settings, and the place that it is from; secrets are hidden.
+
+Of a table it is what counts for it in the end: its own keys, those of patterns that take it, and of \\[defaults].
+
+Example: [bold]lakeward settings show shop.orders[/]
+"""
+
+CHECK = """Read all settings, and say what is wrong, by table.
+
+A table of which a settings store says what cannot be fails alone. It ends with 1 where anything is wrong. Neither
+the catalogue of the source nor Spark is asked.
+
+Example: [bold]lakeward settings check --json[/]
+"""
+
+Table = Annotated[str | None, typer.Argument(help="Only this table, as schema.table.", show_default="all")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value, by its key as TOML would write it, and the place that it is from."""
+
+    key: str
+    value: Any
+    place: str
+
+
+def show(
+    table: Table = None, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
+) -> int:
+    """Show."""
+    start_logging("off", debug=debug)
+    merged, _ = read_settings_of(config)
+    kinds = [*registry_of(load()).secrets]
+    wanted = None if table is None else table_name(table)
+    values = [*_all(merged, kinds)] if wanted is None else [*_of_table(merged, wanted, kinds)]
+    broken = [
+        (name_of_entry(name), error)
+        for name, error in merged.broken.items()
+        if wanted is None or plain(name_of_entry(name)) == plain(wanted)
+    ]
+    if wanted is not None and not values and not broken:
+        raise _unknown(wanted, merged)
+    code = 1 if broken else 0
+    if as_json:
+        listed = [{"key": one.key, "value": one.value, "from": one.place} for one in values]
+        errors = [{"table": str(name), "error": documents.error(error)} for name, error in broken]
+        documents.emit("settings show", {"values": listed, "errors": errors, "exit_code": code})
+        return code
+    grid = view.grid("key", "value", "from")
+    for one in values:
+        grid.add_row(escaped(one.key), escaped(_written(one.value)), escaped(one.place))
+    if values:
+        view.console().print(grid)
+    troubles.print_errors(broken)
+    return code
+
+
+def _unknown(wanted: TableName, merged: MergedSettings) -> ConfigError:
+    tables = merged.content.get("tables", {})
+    named = tables if isinstance(tables, Mapping) else ()
+    known = [str(name_of_entry(name)) for name in named if not is_pattern(name)]
+    return ConfigError(
+        f"{wanted} is not configured",
+        found="the tables are " + (", ".join(known) or "none"),
+        todo=nearest(str(wanted), known),
+    )
+
+
+def _all(merged: MergedSettings, kinds: Collection[str]) -> Iterator[_Value]:
+    """Yield every value that stands in a layer, as it stands there."""
+    for path, value, place in merged.of_values():
+        yield from _flat(path, value, place, kinds)
+
+
+def _of_table(merged: MergedSettings, wanted: TableName, kinds: Collection[str]) -> Iterator[_Value]:
+    """Yield the values that count for a table, those of patterns and defaults included."""
+    tables, defaults = merged.content.get("tables", {}), merged.content.get("defaults", {})
+    if not (isinstance(tables, Mapping) and isinstance(defaults, Mapping)):
+        return
+    named = [name for name in tables if not is_pattern(name)]
+    own = next((name for name in named if plain(name_of_entry(name)) == plain(wanted)), None)
+    patterns = [name for name in tables if is_pattern(name) and takes(name, wanted)]
+    if own is None and not patterns:
+        return
+    over = {name: said for name, said in tables.items() if name in patterns or name == own}
+    counts = with_patterns(over, defaults, () if own is not None else (wanted,))[own or quoted(wanted)]
+    if not isinstance(counts, Mapping):
+        return
+    layers = [(("defaults",), defaults), *((("tables", name), tables[name]) for name in patterns)]
+    layers += [] if own is None else [(("tables", own), tables[own])]
+    for key, value in counts.items():
+        above, _ = [layer for layer in layers if isinstance(layer[1], Mapping) and key in layer[1]][-1]
+        section = "" if above == ("tables", own) else f", [{_toml(above)}]"
+        yield from _flat((key,), value, f"{merged.places[*above, key]}{section}", kinds)
+
+
+def _flat(path: Sequence[str], value: Any, place: str, kinds: Collection[str]) -> Iterator[_Value]:
+    """Yield what stands below a path, one value each, without secrets."""
+    shown = hidden(value, path[-1], kinds)
+    if isinstance(shown, Mapping) and shown and shown == hidden(value, "", kinds):
+        for key, inner in value.items():
+            yield from _flat((*path, str(key)), inner, place, kinds)
+    else:
+        yield _Value(_toml(path), _plain(shown), place)
+
+
+def _toml(path: Sequence[str]) -> str:
+    """Write a path as TOML writes a key."""
+    bare = (part.replace("_", "").replace("-", "") for part in path)
+    return ".".join(
+        part if known.isascii() and known.isalnum() else json.dumps(part, ensure_ascii=False)
+        for part, known in zip(path, bare, strict=True)
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: times of TOML become texts."""
+    return json.loads(json.dumps(value, default=str, ensure_ascii=False))
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def check(config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False) -> int:
+    """Check."""
+    start_logging("off", debug=debug)
+    configured = open_settings(config)
+    with container_of(configured) as container:
+        container.source(), container.target()
+    code = 1 if configured.refused else 0
+    if as_json:
+        listed = [_checked(configured, name) for name in (*configured.tables, *configured.left_out)]
+        documents.emit("settings check", {"tables": listed, "exit_code": code})
+        return code
+    grid = view.grid("table", "settings from", "")
+    for name in (*configured.tables, *configured.left_out):
+        refused = "[red]wrong[/]" if name in configured.refused else ""
+        left_out = "left out" if name in configured.left_out else ""
+        grid.add_row(escaped(str(name)), escaped(", ".join(_places(configured, name))), refused or left_out)
+    out = view.console()
+    if configured.tables or configured.left_out:
+        out.print(grid)
+    troubles.print_errors(configured.refused.items())
+    if configured.refused:
+        number = format_count(len(configured.refused), "table fails", "tables fail")
+        out.print(f"{number} until this is mended; the others are run.")
+    else:
+        out.print("Nothing is wrong. Next: `lakeward plan`")
+    return code
+
+
+def _checked(configured: Configured, name: TableName) -> Mapping[str, Any]:
+    error = configured.refused.get(name)
+    return {
+        "table": str(name),
+        "from": _places(configured, name),
+        "left_out": name in configured.left_out,
+        "error": None if error is None else documents.error(error),
+    }
+
+
+def _places(configured: Configured, name: TableName) -> Sequence[str]:
+    """Return the places that say something of a table; of one that patterns take alone, those of the patterns."""
+    merged = configured.merged
+    tables = merged.content.get("tables", {})
+    own = [text for text in tables if not is_pattern(text) and plain(name_of_entry(text)) == plain(name)]
+    named = own or [text for text in tables if is_pattern(text) and takes(text, name)]
+    return [*dict.fromkeys(place for text in named for place in merged.places_of(text))]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    inner = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
+    inner.command("show", help=SHOW)(show)
+    inner.command("check", help=CHECK)(check)
+    app.add_typer(inner, name="settings")

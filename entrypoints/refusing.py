@@ -1,0 +1,136 @@
+"""Tables of settings stores that cannot be as their entries say: each fails alone, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError, LakewardError
+from lakeward.core.layers import MergedSettings
+from lakeward.core.ports import Source
+from lakeward.entrypoints.patterns import is_pattern, name_of_entry, plain, table_name
+
+if TYPE_CHECKING:
+    from lakeward.entrypoints.settings import Configured
+
+Check: TypeAlias = Callable[[Mapping[str, Any], str], object]
+"""Raises ConfigError for settings that cannot be; errors name where they are from."""
+
+
+def refused_tables(
+    content: Mapping[str, Any], merged: MergedSettings, check: Check
+) -> Mapping[str, LakewardError]:
+    """Return the tables that fail alone, by the names of their entries, with the reason.
+
+    Raises ConfigError for what is wrong with the rest: the sections of the pipeline, patterns, tables of the file.
+    Of two tables that do not go together the later one fails.
+    """
+    tables: Mapping[str, Any] = content.get("tables", {})
+    alone = [name for name in tables if name in merged.alone and not is_pattern(name)]
+    rest = {name: own for name, own in tables.items() if name not in alone}
+    base = {section: said for section, said in content.items() if section not in ("tables", "joined")}
+    refused = _unreadable(merged)
+    check({**base, "tables": rest}, "")
+    patterns = {name: own for name, own in tables.items() if is_pattern(name)}
+    for name in alone:
+        places = merged.places_of(name)
+        try:
+            table_name(name)
+            check({**base, "tables": {**patterns, name: tables[name]}}, " and ".join(places))
+        except ConfigError as error:
+            refused[name] = of_table(name, error, places)
+    fine = {name: tables[name] for name in alone if name not in refused}
+    if not _goes_with(base, {**rest, **fine}, check):
+        refused |= _strangers(base, rest, fine, merged, check)
+    return refused
+
+
+def _unreadable(merged: MergedSettings) -> dict[str, LakewardError]:
+    """Return what stores cannot read; an entry that is for many tables stops them all."""
+    for name, error in merged.broken.items():
+        if is_pattern(name):
+            raise error
+    return dict(merged.broken)
+
+
+def _goes_with(base: Mapping[str, Any], tables: Mapping[str, Any], check: Check) -> bool:
+    try:
+        check({**base, "tables": tables}, "")
+    except ConfigError:
+        return False
+    return True
+
+
+def _strangers(
+    base: Mapping[str, Any], rest: Mapping[str, Any], fine: Mapping[str, Any], merged: MergedSettings, check: Check
+) -> Mapping[str, LakewardError]:
+    """Return the tables that do not go with those before them."""
+    taken, refused = dict(rest), dict[str, LakewardError]()
+    for name, own in fine.items():
+        try:
+            check({**base, "tables": {**taken, name: own}}, "")
+        except ConfigError as error:
+            refused[name] = of_table(name, error, merged.places_of(name))
+        else:
+            taken[name] = own
+    return refused
+
+
+def of_table(name: str, error: LakewardError, places: Sequence[str]) -> LakewardError:
+    """Return an error that says of which table it is, and which places its settings are from."""
+    what = error.what if name in error.what else f"{name}: {error.what}"
+    new = [place for place in places if place not in error.what]
+    origin = f"its settings are from {' and '.join(new)}" if new else None
+    return ConfigError(what, found="\n".join(part for part in (error.found, origin) if part), todo=error.todo)
+
+
+def refused_by_adapters(configured: Configured, container: Any) -> Mapping[TableName, LakewardError]:
+    """Return the tables of stores that their source or table format does not take, with the reason.
+
+    What is wrong with the source or the format themselves is left for who builds them.
+    """
+    refused: dict[TableName, LakewardError] = {}
+    if _builds(container):
+        return refused
+    bare = configured.with_refused(dict.fromkeys(configured.alone, ConfigError("not looked at")))
+    if not _builds(container, bare):
+        return refused
+    for name in configured.alone:
+        others = [other for other in configured.alone if other != name]
+        one = configured.with_refused(dict.fromkeys(others, ConfigError("not looked at")))
+        error = _error_of(container, one)
+        if error is not None:
+            places = configured.merged.places_of(_text_of(configured, name))
+            refused[name] = of_table(str(name), error, places)
+    return refused
+
+
+def _text_of(configured: Configured, name: TableName) -> str:
+    named = (text for text in configured.merged.alone if plain(name_of_entry(text)) == plain(name))
+    return next(named, str(name))
+
+
+def _builds(container: Any, configured: Configured | None = None) -> bool:
+    return _error_of(container, configured) is None
+
+
+def _error_of(container: Any, configured: Configured | None) -> ConfigError | None:
+    """Return why source and table format cannot be made of settings; None where they can."""
+    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # most settings need none so early
+
+    made = container
+    if configured is not None:
+        made = Container(configured=configured)
+        made.manager.override(container.manager())
+    try:
+        source: Source[Any] = made.source()
+        made.target(), made.configured().check_lateness(source.lateness)
+    except ConfigError as error:
+        return error
+    return None
+
+
+def words_of_left_out(left_out: Mapping[TableName, Iterable[str]]) -> Sequence[str]:
+    """Return what to say of tables that a store leaves out."""
+    return [f"{name} is left out, as {' and '.join(places)} says." for name, places in left_out.items()]

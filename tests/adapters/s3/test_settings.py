@@ -1,0 +1,64 @@
+"""Settings in an object of S3, held to the kit against a bucket that moto plays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from buckets import ENVIRONMENT, Buckets
+from projects import MEMORY, write
+
+from lakeward.adapters.s3.settings import build
+from lakeward.core.errors import ConfigError
+from lakeward.entrypoints.context import open_settings
+from lakeward.plugins import Runtime
+from lakeward.plugins.testing import StoreUnderTest, settings_store_contract
+
+TABLES: dict[str, Any] = {"shop.orders": {"key": ["id"]}}
+RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
+
+
+@pytest.fixture
+def bucket(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A bucket that is named by the environment, as the AWS command line has it named."""
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL_S3": s3_server.endpoint}.items():
+        monkeypatch.setenv(name, value)
+    return s3_server.make()
+
+
+def in_an_object(bucket: str, s3_server: Buckets) -> StoreUnderTest:
+    url = f"s3://{bucket}/shop/more.json"
+    s3_server.put(url, json.dumps({"tables": TABLES}))
+    return StoreUnderTest(store=build({"name": url}, RUNTIME), tables=TABLES, place=url)
+
+
+TestObject = settings_store_contract(in_an_object)
+
+
+def test_an_object_is_the_whole_settings_or_a_layer_over_a_file(
+    bucket: str, s3_server: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = f"s3://{bucket}/shop/lakeward.toml"
+    s3_server.put(url, f'{MEMORY}\n[tables."shop.orders"]\nkey = ["id"]\nties = "what"\n[tables."shop.lines"]\n')
+    configured = open_settings(url)
+    assert (configured.base, configured.file) == (tmp_path, Path("lakeward.toml"))
+    assert [*map(str, configured.refused)] == ["shop.orders"]
+    file = write(tmp_path, MEMORY, f"[settings]\nstores = [{{ kind = 's3', name = '{url}' }}]")
+    assert configured.merged.places["pipeline", "name"] == url
+    assert open_settings(str(file)).merged.places["tables", "shop.orders", "key"] == url
+
+
+def test_an_object_that_is_not_there_or_is_none_is_said_so(bucket: str, s3_server: Buckets) -> None:
+    url = f"s3://{bucket}/none.toml"
+    with pytest.raises(ConfigError, match=f"{url} does not exist"):
+        open_settings(url)
+    s3_server.put(url, b"\xff\xfe")
+    with pytest.raises(ConfigError, match=f"{url} cannot be read"):
+        open_settings(url)
+    s3_server.put(url, "a = b")
+    with pytest.raises(ConfigError, match=f"{url} is no TOML"):
+        open_settings(url)

@@ -1,0 +1,36 @@
+"""Settings in files, held to the kit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeward.adapters.settings_file import SettingsFile
+from lakeward.core.errors import ConfigError
+from lakeward.plugins.testing import StoreUnderTest, settings_store_contract
+
+TABLES = {"shop.orders": {"key": ["id"], "columns": {"id": "int"}}}
+
+
+def in_toml(tmp_path: Path) -> StoreUnderTest:
+    file = tmp_path / "more.toml"
+    file.write_text('[tables."shop.orders"]\nkey = ["id"]\ncolumns = { id = "int" }\n', "utf-8")
+    return StoreUnderTest(store=SettingsFile(file), tables=TABLES, place="more.toml")
+
+
+def in_json(tmp_path: Path) -> StoreUnderTest:
+    file = tmp_path / "more.json"
+    file.write_text('\ufeff{"tables": {"shop.orders": {"key": ["id"], "columns": {"id": "int"}}}}', "utf-8")
+    return StoreUnderTest(store=SettingsFile(file), tables=TABLES, place="more.json")
+
+
+TestToml = settings_store_contract(in_toml)
+TestJson = settings_store_contract(in_json)
+
+
+def test_a_file_that_is_not_there_or_is_none_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not exist"):
+        SettingsFile(tmp_path / "none.toml").read()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        SettingsFile(tmp_path).read()

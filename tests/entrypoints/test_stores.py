@@ -1,0 +1,292 @@
+"""Settings from stores: layers over the file, and a broken entry that fails its table alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Command
+from projects import DMS, MEMORY, write
+from pydantic import BaseModel
+
+from lakeward.core.dimension import Ordered, TableName
+from lakeward.core.errors import ConfigError, LakewardError, PluginError
+from lakeward.core.secrets import SecretName
+from lakeward.entrypoints import reference
+from lakeward.entrypoints.context import open_settings
+from lakeward.entrypoints.hiding import is_secret
+from lakeward.entrypoints.settings import Configured, load, of_program
+from lakeward.entrypoints.stores import address
+
+STORE = """
+    [settings]
+    stores = [{ kind = "file", name = "more.json" }]
+"""
+ORDERS, LINES = TableName("shop", "orders"), TableName("shop", "lines")
+FINE = {"key": ["id"], "columns": {"id": "int"}}
+
+
+def opened(folder: Path, more: dict[str, Any], *parts: str) -> Configured:
+    (folder / "more.json").write_text(json.dumps(more), "utf-8")
+    return open_settings(write(folder, MEMORY, STORE, *parts))
+
+
+def refusal(configured: Configured, name: TableName) -> ConfigError:
+    with pytest.raises(ConfigError) as refused:
+        configured.dimension(name)
+    return refused.value
+
+
+def test_a_store_counts_more_than_the_file_key_by_key(tmp_path: Path) -> None:
+    said = {"pipeline": {"parallel": 3}, "tables": {"SHOP.orders": {"redelivery": 8}, "shop.lines": FINE}}
+    parts = '[tables."shop.orders"]\nkey = ["id"]\nredelivery = 7\n'
+    configured = opened(tmp_path, said, parts)
+    assert (configured.settings.pipeline.name, configured.settings.pipeline.parallel) == ("shop", 3)
+    assert [*configured.tables] == [ORDERS, LINES]
+    assert (configured.dimension(ORDERS).key, configured.dimension(ORDERS).lateness) == (("id",), Ordered(8))
+    assert not configured.refused
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"lateness": "soon"}, "must be a duration"),
+        ({"key": "id"}, "should be a valid list"),
+        ({"columns": {"id": "intt"}}, "intt"),
+        ({**FINE, "mode": ["mirror", "other"]}, "no such pair of modes"),
+        ({**FINE, "quality": [{"rule": "not_null", "columns": ["none"]}]}, "none"),
+        ("key", "must be a table of keys"),
+    ],
+)
+def test_what_is_wrong_with_a_table_of_a_store_fails_it_alone(tmp_path: Path, own: Any, said: str) -> None:
+    configured = opened(tmp_path, {"tables": {"shop.orders": own, "shop.lines": FINE}})
+    assert configured.dimension(LINES).key == ("id",)
+    error = refusal(configured, ORDERS)
+    assert ("shop.orders" in str(error), "more.json" in str(error)) == (True, True)
+    assert said in str(error)
+    assert [*configured.refused] == [ORDERS]
+
+
+def test_a_table_of_the_file_is_broken_by_what_a_store_says_of_it(tmp_path: Path) -> None:
+    parts = '[tables."shop.orders"]\nkey = ["id"]\n[tables."shop.lines"]\nkey = ["id"]\n'
+    configured = opened(tmp_path, {"tables": {"shop.orders": {"ties": "what"}}}, parts)
+    assert configured.dimension(LINES).key == ("id",)
+    assert "lakeward.toml and " in refusal(configured, ORDERS).what
+
+
+def test_a_table_that_fails_is_not_run_by_the_patterns_that_would_take_it(tmp_path: Path) -> None:
+    parts = '[tables."shop.*"]\nkey = ["id"]\n'
+    configured = opened(tmp_path, {"tables": {"shop.orders": {"ties": "what"}}}, parts)
+    again = configured.with_found([ORDERS, TableName("SHOP", "ORDERS"), LINES])
+    assert {*again.tables} == {ORDERS, LINES}
+    assert "ties" in str(refusal(again, ORDERS))
+    assert again.dimension(LINES).key == ("id",)
+
+
+def test_what_names_no_table_fails_alone_and_is_shown_as_it_is_written(tmp_path: Path) -> None:
+    configured = opened(tmp_path, {"tables": {"orders": FINE, "shop.lines": FINE}})
+    assert [*map(str, configured.tables)] == ["shop.lines", "?.orders"]
+    assert refusal(configured, TableName("?", "orders")).what == "'orders' does not name a table"
+
+
+def test_of_two_tables_that_do_not_go_together_the_later_one_fails(tmp_path: Path) -> None:
+    tables = {"shop.orders": FINE, "shop.orders__changes": FINE, "shop.lines": FINE}
+    configured = opened(tmp_path, {"tables": tables})
+    assert [*configured.refused] == [TableName("shop", "orders__changes")]
+    assert configured.dimension(ORDERS).key == configured.dimension(LINES).key == ("id",)
+
+
+def test_what_is_wrong_with_the_rest_stops_all(tmp_path: Path) -> None:
+    for more in ({"pipeline": {"parallel": 0}}, {"tables": {"shop.*": {"ties": "what"}}}, {"settings": {}}):
+        with pytest.raises(ConfigError):
+            opened(tmp_path, {**more, **({} if "tables" in more else {"tables": {"shop.orders": FINE}})})
+    (tmp_path / "more.json").write_text("{", "utf-8")
+    with pytest.raises(ConfigError, match="is no JSON"):
+        load(tmp_path / "lakeward.toml")
+
+
+@pytest.mark.parametrize(
+    ("stores", "kind", "said"),
+    [
+        ("[{ name = 'a' }]", ConfigError, "has no `kind`"),
+        ("[{ kind = 'fil', name = 'a' }]", PluginError, "no settings store is called 'fil'"),
+        ("[{ kind = 'file' }]", ConfigError, "lacks the key 'name'"),
+        ("[{ kind = 'file', name = 'none.toml' }]", ConfigError, "does not exist"),
+    ],
+)
+def test_a_store_that_is_named_wrongly_stops_all(
+    tmp_path: Path, stores: str, kind: type[LakewardError], said: str
+) -> None:
+    file = write(tmp_path, MEMORY, f"[settings]\nstores = {stores}")
+    with pytest.raises(kind, match=said):
+        load(file)
+
+
+def test_a_key_that_the_table_format_does_not_know_fails_its_table_alone(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    more = {"tables": {"shop.orders": {**FINE, "partition_bye": ["id"]}, "shop.lines": FINE}}
+    (tmp_path / "more.json").write_text(json.dumps(more), "utf-8")
+    configured = open_settings(write(tmp_path, DMS, STORE))
+    assert [*configured.refused] == [ORDERS]
+    assert "partition_bye" in str(refusal(configured, ORDERS))
+    assert "more.json" in str(refusal(configured, ORDERS))
+
+
+def test_files_are_not_put_away_while_an_entry_that_may_read_them_fails(tmp_path: Path) -> None:
+    history = {"reads": "shop.orders", "ties": "what"}
+    configured = opened(tmp_path, {"tables": {"shop.orders": FINE, "shop.orders_history": history}})
+    assert configured.beside(ORDERS) == [TableName("shop", "orders_history")]
+    assert configured.source_options() == {ORDERS: {}}
+    configured = opened(tmp_path, {"tables": {"shop.orders": FINE, "shop.orders_history": "?"}})
+    assert configured.beside(ORDERS) == [TableName("shop", "orders_history")]
+
+
+def test_a_program_names_stores_as_a_file_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("more.toml").write_text('[tables."shop.orders"]\nkey = ["id"]\n', "utf-8")
+    said = {"pipeline": {"name": "shop"}, "source": {"kind": "memory"}, "target": {"kind": "memory"}}
+    configured = of_program({**said, "settings": {"stores": [{"kind": "file", "name": "more.toml"}]}}, Path("x"))
+    assert configured.merged.places["tables", "shop.orders", "key"] == "more.toml"
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        ("lakeward.toml", None),
+        ("a/b:c.toml", None),
+        ("ssm:/lakeward/shop", {"kind": "ssm", "name": "/lakeward/shop"}),
+        ("s3://shop/lakeward.toml", {"kind": "s3", "name": "s3://shop/lakeward.toml"}),
+        ("dynamodb:tables", {"kind": "dynamodb", "name": "tables"}),
+        (Path("ssm:shop"), None),
+    ],
+)
+def test_an_address_is_told_from_a_path(place: Path | str, found: object) -> None:
+    assert address(place) == found
+
+
+def test_a_file_that_is_there_is_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ssm:shop").touch()
+    assert address("ssm:shop") is None
+    assert address("file:lakeward.toml") == {"kind": "file", "name": "lakeward.toml"}
+
+
+# The commands.
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """Settings of which one table fails, one is left out, and one is fine."""
+    parts = '[defaults]\nredelivery = 7\n[tables."shop.*"]\nties = "fail"\n[tables."shop.orders"]\nkey = ["id"]\n'
+    write(tmp_path, MEMORY, STORE, parts)
+    tables = {"SHOP.orders": {"lateness": "soon"}, "shop.lines": {**FINE, "columns": {"id": "int"}}}
+    more = {"tables": {**tables, "shop.old": {"skip": True}}}
+    (tmp_path / "more.json").write_text(json.dumps(more), "utf-8")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("mixed")
+def test_check_says_what_is_wrong_by_table_and_ends_with_1(lakeward: Command) -> None:
+    ended = lakeward("settings", "check")
+    assert ended.code == 1
+    assert "error: shop.orders: lakeward.toml and more.json: the settings are not right" in ended.err
+    assert "1 table fails until this is mended" in ended.out
+    document = lakeward("settings", "check", "--json").document
+    listed = {one["table"]: (one["from"], one["left_out"], one["error"] is None) for one in document["tables"]}
+    assert listed == {
+        "shop.lines": (["more.json"], False, True),
+        "shop.orders": (["lakeward.toml", "more.json"], False, False),
+        "shop.old": (["more.json"], True, True),
+    }
+    assert document["exit_code"] == 1
+
+
+def test_check_of_settings_that_are_fine_ends_with_0(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, MEMORY, '[tables."shop.*"]\nkey = ["id"]\n')
+    ended = lakeward("settings", "check")
+    assert (ended.code, ended.out) == (0, "Nothing is wrong. Next: `lakeward plan`\n")
+    write(tmp_path, MEMORY, '[tables."shop.orders"]\nkye = 1\nlateness = "soon"\n')
+    assert lakeward("settings", "check").code == 1
+
+
+@pytest.mark.usefixtures("mixed")
+def test_the_others_are_planned_run_and_shown_and_what_is_left_out_is_said(lakeward: Command) -> None:
+    for command in ("plan", "run", "status"):
+        document = lakeward(command, "--json").document
+        errors = {one["table"]: (one.get("error") or {}).get("kind") for one in document["tables"]}
+        assert errors == {"shop.lines": None, "shop.orders": "ConfigError"}, command
+        assert document["warnings"] == ["shop.old is left out, as more.json says."]
+        assert document["exit_code"] == 4
+
+
+@pytest.mark.usefixtures("mixed")
+def test_each_value_is_shown_with_its_place(lakeward: Command) -> None:
+    def shown(*arguments: str) -> list[tuple[str, Any, str]]:
+        document = lakeward("settings", "show", *arguments, "--json").document
+        return [(one["key"], one["value"], one["from"]) for one in document["values"]]
+
+    assert shown()[:4] == [
+        ("pipeline.name", "shop", "lakeward.toml"),
+        ("source.kind", "memory", "lakeward.toml"),
+        ("target.kind", "memory", "lakeward.toml"),
+        ("defaults.redelivery", 7, "lakeward.toml"),
+    ]
+    assert ('tables."shop.orders".lateness', "soon", "more.json") in shown()
+    assert shown("shop.orders") == [
+        ("redelivery", 7, "lakeward.toml, [defaults]"),
+        ("ties", "fail", 'lakeward.toml, [tables."shop.*"]'),
+        ("key", ["id"], "lakeward.toml"),
+        ("lateness", "soon", "more.json"),
+    ]
+    assert ("columns.id", "int", "more.json") in shown("shop.lines")
+    assert shown("shop.new") == shown("shop.orders")[:2]
+    assert 'lakeward.toml, [tables."shop.*"]' in lakeward("settings", "show", "shop.new").out
+    refused = lakeward("settings", "show", "other.orders")
+    assert (refused.code, "other.orders is not configured" in refused.err) == (1, True)
+
+
+def models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    yield model
+    for inner in model.__subclasses__():
+        yield from models(inner)
+
+
+def test_the_key_of_every_secret_is_known_to_hide_it() -> None:
+    assert reference.page()  # it imports the models of all adapters
+    keys = {
+        name
+        for model in models(BaseModel)
+        for name, one in model.model_fields.items()
+        if SecretName.__name__ in str(one.annotation)
+    }
+    assert keys >= {"password", "key"}
+    assert [key for key in keys if not is_secret(key, "text")] == []
+
+
+def test_secrets_are_hidden_wherever_they_stand(lakeward: Command, tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        MEMORY,
+        """
+        [catalogue]
+        kind = "jdbc"
+        url = "jdbc:postgresql://lakeward:hunter2@db/shop?password=hunter2&ssl=true"
+        password = "hunter2"
+        [spark.settings]
+        "spark.hadoop.fs.s3a.secret.key" = "hunter2"
+        [tables."shop.orders"]
+        key = ["id"]
+        rules = [{ rule = "hash", columns = ["id"], to = "h", key = "hunter2" }]
+        [tables."shop.lines"]
+        rules = [{ rule = "hash", columns = ["id"], to = "h", key = { env = "PEPPER" } }]
+        """,
+    )
+    for arguments in ((), ("--json",), ("shop.orders",)):
+        ended = lakeward("settings", "show", *arguments)
+        assert ended.code == 0
+        assert "hunter2" not in ended.out + ended.err
+    assert "PEPPER" in lakeward("settings", "show").out
+    assert '["id"]' in lakeward("settings", "show", "shop.orders").out
