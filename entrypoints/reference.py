@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
+from lakeward.adapters.aws.parameters import SsmStoreOptions
 from lakeward.adapters.catalogue.connection import DriverOptions
 from lakeward.adapters.catalogue.files import FileOptions
 from lakeward.adapters.catalogue.jdbc import JdbcOptions
@@ -200,6 +201,7 @@ Beside these keys stand those of the table format, as of any other table.
 _STORES: Final[Mapping[str, type[BaseModel]]] = {
     "file": FileStoreOptions,
     "s3": S3StoreOptions,
+    "ssm": SsmStoreOptions,
 }
 
 _ENVIRONMENT: Final = """\

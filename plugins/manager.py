@@ -40,6 +40,7 @@ BUILTIN: Final = (
     "lakeward.adapters.sqs",
     "lakeward.adapters.settings_file",
     "lakeward.adapters.s3.settings",
+    "lakeward.adapters.aws.parameters",
 )
 """The adapters that come with lakeward; they register as anyone's do."""
 

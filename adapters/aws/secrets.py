@@ -10,24 +10,15 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
+from lakeward.adapters.aws.asking import asking, client_of
+from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Secrets
 from lakeward.core.secrets import Secret
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
-if TYPE_CHECKING:
-    from botocore.exceptions import ClientError
-
-_PATIENCE: Final = 10
-"""Seconds in which a connection must be made."""
-
 _PAGE: Final = "docs/aws/secrets.md"
-_GONE: Final = ("ResourceNotFoundException", "ParameterNotFound", "ParameterVersionNotFound")
-_DENIED: Final = ("AccessDeniedException", "AccessDenied")
-_LATER: Final = ("InternalServiceError", "InternalServerError", "ThrottlingException", "RequestLimitExceeded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +30,8 @@ class AwsSecrets(ABC):
 
     def read(self, name: str) -> Secret:
         """Return a secret, or a field of one; raises ConfigError where it is not there, without showing it."""
-        if find_spec("boto3") is None:
-            raise SetupError("boto3 is not installed, which asks AWS", todo="pip install 'lakeward[s3]'")
-        from lakeward.adapters.aws.failures import explaining_errors  # noqa: PLC0415  # it imports boto3
-
         (place, _, field), what = name.partition("#"), f"the secret {self.kind}:{name}"
-        with explaining_errors(what, _PAGE, _refused, _unreachable):
+        with asking(what, _PAGE):
             found = self._ask(self._client(), place)
         return Secret(found if not field else _field_of(found, field, what))
 
@@ -53,10 +40,7 @@ class AwsSecrets(ABC):
         """Return what stands there."""
 
     def _client(self) -> Any:
-        import boto3  # noqa: PLC0415  # who has no such secret needs none of it
-        from botocore.config import Config  # noqa: PLC0415
-
-        return boto3.Session().client(self.service, config=Config(connect_timeout=_PATIENCE))
+        return client_of(self.service)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,32 +79,6 @@ def _field_of(found: bytes, field: str, what: str) -> bytes:
     if value is None or isinstance(value, dict | list):
         raise ConfigError(f"{what} is not there", todo=f"The object has no text or number {field!r}.")
     return (value if isinstance(value, str) else json.dumps(value)).encode()
-
-
-def _refused(what: str, error: ClientError) -> LakewardError:
-    from lakeward.adapters.aws.failures import answer_of  # noqa: PLC0415  # it imports boto3
-
-    code, said, status = answer_of(error)
-    found = f"AWS says {said}"
-    if code in _GONE:
-        return ConfigError(
-            f"{what} is not there",
-            found=found,
-            todo="Correct its name, or the region (AWS_DEFAULT_REGION).",
-        )
-    if code in _DENIED:
-        return ConfigError(f"{what} may not be read", found=found, todo=f"{_PAGE} has the permissions.")
-    if code in _LATER or status >= 500:
-        return _unreachable(what, found)
-    return ConfigError(f"{what} cannot be read", found=found, todo=f"See {_PAGE}.")
-
-
-def _unreachable(what: str, found: str) -> StoreUnreachable:
-    return StoreUnreachable(
-        f"{what} cannot be read now",
-        found=found,
-        todo="Nothing is lost: run again. If that goes on: is the network there, and AWS_DEFAULT_REGION right?",
-    )
 
 
 def build_secrets_manager(options: Options, runtime: Runtime) -> Secrets:

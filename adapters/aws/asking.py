@@ -1,0 +1,72 @@
+"""Asking a service of AWS, as the AWS command line asks it; what it refuses is said in words of what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
+_PATIENCE: Final = 10
+"""Seconds in which a connection must be made."""
+
+_GONE: Final = ("ResourceNotFoundException", "ParameterNotFound", "ParameterVersionNotFound")
+_DENIED: Final = ("AccessDeniedException", "AccessDenied")
+_LATER: Final = ("InternalServiceError", "InternalServerError", "ThrottlingException", "RequestLimitExceeded")
+
+
+def client_of(service: str) -> Any:
+    """Return a client of a service. It is made within `asking`, which says what is missing."""
+    import boto3  # noqa: PLC0415  # who asks AWS nothing needs none of it
+    from botocore.config import Config  # noqa: PLC0415
+
+    return boto3.Session().client(service, config=Config(connect_timeout=_PATIENCE, user_agent_extra="lakeward"))
+
+
+@contextmanager
+def asking(what: str, page: str) -> Iterator[None]:
+    """Say why AWS did not give `what` is asked for; `page` has the permissions.
+
+    Raises ConfigError where it is not there or not allowed, StoreUnreachable for what may be over soon, and
+    SetupError without boto3.
+    """
+    if find_spec("boto3") is None:
+        raise SetupError("boto3 is not installed, which asks AWS", todo="pip install 'lakeward[s3]'")
+    from lakeward.adapters.aws.failures import explaining_errors  # noqa: PLC0415  # it imports boto3
+
+    def refused(what: str, error: ClientError) -> LakewardError:
+        return _refused(what, error, page)
+
+    with explaining_errors(what, page, refused, _unreachable):
+        yield
+
+
+def _refused(what: str, error: ClientError, page: str) -> LakewardError:
+    from lakeward.adapters.aws.failures import answer_of  # noqa: PLC0415  # it imports boto3
+
+    code, said, status = answer_of(error)
+    found = f"AWS says {said}"
+    if code in _GONE:
+        return ConfigError(
+            f"{what} is not there",
+            found=found,
+            todo="Correct its name, or the region (AWS_DEFAULT_REGION).",
+        )
+    if code in _DENIED:
+        return ConfigError(f"{what} may not be read", found=found, todo=f"{page} has the permissions.")
+    if code in _LATER or status >= 500:
+        return _unreachable(what, found)
+    return ConfigError(f"{what} cannot be read", found=found, todo=f"See {page}.")
+
+
+def _unreachable(what: str, found: str) -> StoreUnreachable:
+    return StoreUnreachable(
+        f"{what} cannot be read now",
+        found=found,
+        todo="Nothing is lost: run again. If that goes on: is the network there, and AWS_DEFAULT_REGION right?",
+    )

@@ -1,0 +1,171 @@
+"""Settings in the Parameter Store, held to the kit against one that moto plays."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from buckets import ENVIRONMENT, Buckets
+from projects import MEMORY, write
+
+from lakeward.adapters.aws.parameters import build
+from lakeward.adapters.aws.published import read_pipeline, read_tables
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.layers import merge
+from lakeward.entrypoints.context import open_settings
+from lakeward.plugins import Runtime
+from lakeward.plugins.testing import StoreUnderTest, settings_store_contract
+
+RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
+WORD = "s3cret of a team"
+NUMBERS = count(1)
+PUBLISHED: dict[str, Any] = {
+    "dms_sample.player": {"primaryKey": "id,team_id", "domain": "sports", "partitionCols": "sport,bucket(4, id)"},
+    "dms_sample.person": {"primaryKey": "", "domain": "dms_sample", "partitionCols": ""},
+}
+CONFIG = {
+    "rawBucket": "acme-raw",
+    "rawBucketPrefix": "sources/dms/",
+    "stageS3BucketName": "acme-stage",
+    "warehouses3Path": "s3://acme-glue/warehouse",
+}
+
+
+@pytest.fixture
+def path(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A path of parameters, of a server that is named by the environment as for the AWS command line."""
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **named}.items():
+        monkeypatch.setenv(name, value)
+    return f"/lakeward/{next(NUMBERS)}"
+
+
+def put(name: str, said: str | Mapping[str, Any], kind: str = "String") -> None:
+    text = said if isinstance(said, str) else json.dumps(said)
+    boto3.Session().client("ssm").put_parameter(Name=name, Value=text, Type=kind, Overwrite=True)
+
+
+def in_one_parameter(path: str) -> StoreUnderTest:
+    put(f"{path}/all", '[tables."shop.orders"]\nkey = ["id"]\n', "SecureString")
+    tables = {"shop.orders": {"key": ["id"]}}
+    return StoreUnderTest(store=build({"name": f"{path}/all"}, RUNTIME), tables=tables, place=f"{path}/all")
+
+
+def one_for_each_table(path: str) -> StoreUnderTest:
+    tables = {f"shop.table_{n:02}": {"key": [f"id_{n}"]} for n in range(12)}  # more than a page has
+    for name, keys in tables.items():
+        put(f"{path}/{name}", keys, "SecureString")
+    put(f"{path}/shop.broken", f'{{"key": {WORD}')
+    put(f"{path}/below/shop.deeper", "key = []")
+    store = build({"name": f"{path}/", "form": "tables"}, RUNTIME)
+    return StoreUnderTest(store=store, tables=tables, place=path, broken=["shop.broken"], unshown=WORD)
+
+
+def as_published(path: str) -> StoreUnderTest:
+    put(f"{path}-iceberg-tables", {**PUBLISHED, "dms_sample.team": {"primaryKey": [WORD], "domain": "sports"}})
+    put(f"{path}-iceberg-config", CONFIG)
+    store = build({"name": path, "form": "published"}, RUNTIME)
+    tables = {
+        "sports.player": {
+            "key": ["id", "team_id"],
+            "partition_by": ["sport", "bucket(4, id)"],
+            "reads": "dms_sample.player",
+        },
+        "dms_sample.person": {"key": [], "partition_by": []},
+    }
+    return StoreUnderTest(store=store, tables=tables, place=path, broken=["dms_sample.team"], unshown=WORD)
+
+
+TestPipeline = settings_store_contract(in_one_parameter)
+TestTables = settings_store_contract(one_for_each_table)
+TestPublished = settings_store_contract(as_published)
+
+
+def test_a_published_pipeline_says_where_files_and_tables_are(path: str) -> None:
+    merged = merge([as_published(path).store.read()])
+    assert merged.content["source"] == {"path": "s3://acme-raw/sources/dms"}
+    assert merged.content["target"] == {"warehouse": "s3://acme-stage"}
+    assert merged.places["source", "path"] == f"ssm parameter {path}-iceberg-config"
+    assert merged.places["tables", "sports.player", "key"] == (
+        f"ssm parameter {path}-iceberg-tables, dms_sample.player"
+    )
+
+
+def test_a_published_pipeline_without_its_buckets_has_its_tables(path: str) -> None:
+    put(f"{path}-iceberg-tables", PUBLISHED)
+    layer = build({"name": path, "form": "published"}, RUNTIME).read()
+    assert [*layer.content] == ["tables"]
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "said"),
+    [
+        ("a.b", {"domain": "sports"}, "lacks the key 'primaryKey'"),
+        ("a.b", {"primaryKey": "id"}, "lacks the key 'domain'"),
+        ("a.b", {"primaryKey": "id", "domain": ""}, "`domain` is not the name of a database"),
+        ("a.b", {"primaryKey": "id", "domain": "x", "partitionCol": ""}, "Did you mean 'partitionCols'?"),
+        ("a.b", {"primaryKey": "id", "domain": "x", "partitionCols": None}, "'partitionCols' must be a text"),
+        ("a.b", "id", "is no JSON object"),
+        ("b", {"primaryKey": "id", "domain": "x"}, "It is written as schema.table"),
+        ("a.b.c", {"primaryKey": "id", "domain": "x"}, "It is written as schema.table"),
+    ],
+)
+def test_a_published_table_that_is_wrong_is_broken_alone(name: str, own: object, said: str) -> None:
+    fine = {"primaryKey": "id", "domain": "sports"}
+    broken, whole = read_tables(json.dumps({name: own, "c.d": fine}), "the place")
+    assert (broken.table, broken.origin) == (name, f"the place, {name}")
+    assert said in str(broken.error)
+    assert (whole.table, whole.keys, whole.error) == ("sports.d", {"key": ["id"], "reads": "c.d"}, None)
+
+
+def test_two_published_tables_of_one_name_in_the_lake_are_both_broken(path: str) -> None:
+    alike = {f"{schema}.player": {"primaryKey": "id", "domain": "sports"} for schema in ("a", "b")}
+    put(f"{path}-iceberg-tables", alike)
+    layer = build({"name": path, "form": "published"}, RUNTIME).read()
+    assert (layer.content["tables"], [*layer.broken]) == ({}, ["sports.player"])
+    assert "iceberg-tables, a.player and " in str(layer.broken["sports.player"])
+
+
+def test_published_buckets_that_are_wrong_stop_all() -> None:
+    for said in ({**CONFIG, "rawBuckets": "a"}, {"rawBucket": 1}, []):
+        with pytest.raises(ConfigError, match="the place"):
+            read_pipeline(json.dumps(said), "the place")
+
+
+def test_a_pipeline_is_opened_by_its_address_and_a_broken_parameter_fails_its_table(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stores = f"[settings]\nstores = [{{ kind = 'ssm', name = '{path}/tables', form = 'tables' }}]\n"
+    put(f"{path}/shop", MEMORY + stores)
+    put(f"{path}/tables/shop.orders", 'key = ["id"]')
+    put(f"{path}/tables/shop.lines", "key = [")
+    configured = open_settings(f"ssm:{path}/shop")
+    assert configured.dimension(TableName("shop", "orders")).key == ("id",)
+    with pytest.raises(ConfigError, match=f"ssm parameter {path}/tables/shop.lines is no TOML"):
+        configured.dimension(TableName("shop", "lines"))
+
+
+def test_what_is_not_there_is_said_so(path: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"ssm parameter {path}/none is not there"):
+        open_settings(f"ssm:{path}/none")
+    none = {"tables": f"ssm path {path} has no parameter", "published": "iceberg-tables is not there"}
+    for form, said in none.items():
+        file = write(tmp_path, MEMORY, f"[settings]\nstores = [{{ kind='ssm', name='{path}', form='{form}' }}]")
+        with pytest.raises(ConfigError, match=said):
+            open_settings(str(file))
+
+
+def test_without_credentials_it_is_said_so(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("AWS_ACCESS", "AWS_SECRET"))]:
+        monkeypatch.delenv(name)
+    with pytest.raises(ConfigError, match="there are no credentials"):
+        open_settings(f"ssm:{path}/all")
