@@ -25,6 +25,7 @@ from lakeward.adapters.delta.options import TableOptions as DeltaTableOptions
 from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
 from lakeward.adapters.dms.statistics import StatisticsOptions
 from lakeward.adapters.dynamodb import LeaseOptions, LedgerOptions
+from lakeward.adapters.dynamodb.settings import DynamoDbStoreOptions
 from lakeward.adapters.files.form import Operations
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.hudi.options import HudiOptions
@@ -202,6 +203,7 @@ _STORES: Final[Mapping[str, type[BaseModel]]] = {
     "file": FileStoreOptions,
     "s3": S3StoreOptions,
     "ssm": SsmStoreOptions,
+    "dynamodb": DynamoDbStoreOptions,
 }
 
 _ENVIRONMENT: Final = """\

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -50,8 +49,7 @@ def address(place: Path | str) -> Mapping[str, str] | None:
 
 def _merged(base: SettingsLayer, file: Path) -> MergedSettings:
     stores = _stores_of(base, file)
-    layers = [replace(base, content={k: v for k, v in base.content.items() if k != _SECTION}), *stores]
-    return merge(layers, _identity)
+    return merge([base, *stores], _identity)
 
 
 def _identity(text: str) -> Hashable:

@@ -17,7 +17,13 @@ _PATIENCE: Final = 10
 
 _GONE: Final = ("ResourceNotFoundException", "ParameterNotFound", "ParameterVersionNotFound")
 _DENIED: Final = ("AccessDeniedException", "AccessDenied")
-_LATER: Final = ("InternalServiceError", "InternalServerError", "ThrottlingException", "RequestLimitExceeded")
+_LATER: Final = (
+    "InternalServiceError",
+    "InternalServerError",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ThrottlingException",
+)
 
 
 def client_of(service: str) -> Any:
@@ -58,6 +64,7 @@ def _refused(what: str, error: ClientError, page: str) -> LakewardError:
             todo="Correct its name, or the region (AWS_DEFAULT_REGION).",
         )
     if code in _DENIED:
+        found = f"{found} ({error.operation_name})"
         return ConfigError(f"{what} may not be read", found=found, todo=f"{page} has the permissions.")
     if code in _LATER or status >= 500:
         return _unreachable(what, found)

@@ -6,7 +6,7 @@ from lakeward.core.ports.lakes import Opened, Target
 from lakeward.core.ports.quarantine import Cells, Entry, Mended, Quarantine, Written
 from lakeward.core.ports.reading import Reading, Sample, Selection, SourceDatabase, SourceSnapshot, Verification
 from lakeward.core.ports.running import EXTEND_EVERY, Lease, Ledger, Notice, Queue, Secrets, Term
-from lakeward.core.ports.settings import SettingsStore
+from lakeward.core.ports.settings import SettingsStore, StatusBoard, TableStatus
 from lakeward.core.ports.sources import (
     Backlog,
     Landing,
@@ -73,11 +73,13 @@ __all__ = [
     "SourceSnapshot",
     "Standing",
     "Statistics",
+    "StatusBoard",
     "Store",
     "Stored",
     "Stray",
     "Strays",
     "Table",
+    "TableStatus",
     "Target",
     "Term",
     "Undone",

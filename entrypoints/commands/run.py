@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, TypeAlias
 
@@ -40,6 +40,7 @@ from lakeward.entrypoints.run import hands, run_tables
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.stopping import Stop
 from lakeward.entrypoints.table_run import TableRun
+from lakeward.entrypoints.writing_back import write_back
 
 log = structlog.get_logger()
 
@@ -161,6 +162,7 @@ def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginMan
             joining = Joining(container, wanted.joined, stop)
             joining.all(pool)
             found = look(container, tables)  # what was read shows more
+            found = replace(found, warnings=(*found.warnings, *write_back(container, runs)))
             return runs, [*joining.runs.values()], found.with_cautions(layouts(container, tables))
 
 
@@ -191,7 +193,9 @@ def _follow(configured: Configured, wanted: Chosen, stop: Stop) -> _Done:
         with hands(container) as pool:
             joining = Joining(container, wanted.joined, stop)
             runs = follow_tables(container, tables, Lines(), stop, pool, idle, joining, named=wanted.named)
-            return runs, [*joining.runs.values()], look(container, tables)
+            found = look(container, tables)
+            found = replace(found, warnings=(*found.warnings, *write_back(container, runs)))
+            return runs, [*joining.runs.values()], found
 
 
 def _before(configured: Configured, container: Any, tables: Sequence[TableName]) -> Findings:

@@ -228,10 +228,11 @@ def test_each_value_is_shown_with_its_place(lakeward: Command) -> None:
         document = lakeward("settings", "show", *arguments, "--json").document
         return [(one["key"], one["value"], one["from"]) for one in document["values"]]
 
-    assert shown()[:4] == [
+    assert shown()[:5] == [
         ("pipeline.name", "shop", "lakeward.toml"),
         ("source.kind", "memory", "lakeward.toml"),
         ("target.kind", "memory", "lakeward.toml"),
+        ("settings.stores", [{"kind": "file", "name": "more.json"}], "lakeward.toml"),
         ("defaults.redelivery", 7, "lakeward.toml"),
     ]
     assert ('tables."shop.orders".lateness', "soon", "more.json") in shown()

@@ -1,0 +1,185 @@
+"""Settings in a control table of DynamoDB, held to the kit against one that moto plays."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from boto3.dynamodb.types import TypeSerializer
+from botocore.exceptions import ClientError
+from buckets import ENVIRONMENT, Buckets
+from projects import MEMORY, write
+
+from lakeward.adapters.dynamodb.settings import ControlTable, build
+from lakeward.core.errors import ConfigError, StoreUnreachable
+from lakeward.core.ports import StatusBoard, TableStatus
+from lakeward.entrypoints.api import run
+from lakeward.plugins import Runtime
+from lakeward.plugins.testing import StoreUnderTest, settings_store_contract
+
+RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
+WORD = "s3cret of a team"
+NUMBERS = count(1)
+AT = 1_795_000_000_000_000
+
+
+@pytest.fixture
+def control(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a control table without items, of a server that is named by the environment."""
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **named}.items():
+        monkeypatch.setenv(name, value)
+    table = f"control-{next(NUMBERS)}"
+    boto3.Session().client("dynamodb").create_table(
+        TableName=table,
+        AttributeDefinitions=[{"AttributeName": "table", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "table", "KeyType": "HASH"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return table
+
+
+def put(control: str, table: str, **attributes: Any) -> None:
+    write_value = TypeSerializer().serialize
+    item = {name: write_value(value) for name, value in {"table": table, **attributes}.items()}
+    boto3.Session().client("dynamodb").put_item(TableName=control, Item=item)
+
+
+def item(control: str, table: str) -> dict[str, str]:
+    found = boto3.Session().client("dynamodb").get_item(TableName=control, Key={"table": {"S": table}})
+    return {name: value.get("S") for name, value in found.get("Item", {}).items()}
+
+
+def of_a_team(control: str) -> StoreUnderTest:
+    put(control, "shop.orders", settings={"key": ["id"], "redelivery": 7, "columns": {"id": "int"}})
+    put(control, "shop.lines", settings='key = ["id", "line"]\n', load_status="delta", job_status="failed")
+    put(control, "shop.places", record_key="id,region", partition_key="region", job_name="hudi-places")
+    put(control, "shop.old", enabled=False, settings=WORD)
+    put(control, "shop.broken", settings=f"key = {WORD}")
+    tables = {
+        "shop.orders": {"key": ["id"], "redelivery": 7, "columns": {"id": "int"}},
+        "shop.lines": {"key": ["id", "line"]},
+        "shop.places": {"key": ["id", "region"], "partition_by": ["region"]},
+        "shop.old": {"skip": True},
+    }
+    store = build({"name": control}, RUNTIME)
+    return StoreUnderTest(store=store, tables=tables, place=control, broken=["shop.broken"], unshown=WORD)
+
+
+TestControlTable = settings_store_contract(of_a_team)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ({"enabled": "no"}, "`enabled` is neither true nor false"),
+        ({"enable": False}, "Did you mean 'enabled'?"),
+        ({"settings": {"key": {"id"}}}, "`settings.key` is neither text, number, list nor map"),
+        ({"settings": ["key"]}, "`settings` is no map"),
+        ({"record_key": ["id"]}, "`record_key` must be a text"),
+    ],
+)
+def test_an_item_that_is_wrong_is_broken_alone(control: str, attributes: dict[str, Any], said: str) -> None:
+    put(control, "shop.orders", **attributes)
+    put(control, "shop.lines", enabled=True)
+    layer = ControlTable(control).read()
+    assert layer.content["tables"] == {"shop.lines": {}}
+    assert said in str(layer.broken["shop.orders"])
+    assert f"dynamodb table {control}, item shop.orders" in str(layer.broken["shop.orders"])
+
+
+def test_a_table_that_is_not_there_or_is_another_is_said_so(control: str) -> None:
+    with pytest.raises(ConfigError, match="dynamodb table none-of-all is not there"):
+        ControlTable("none-of-all").read()
+    client = boto3.Session().client("dynamodb")
+    client.create_table(
+        TableName=f"{control}-other",
+        AttributeDefinitions=[{"AttributeName": "lease", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "lease", "KeyType": "HASH"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    client.put_item(TableName=f"{control}-other", Item={"lease": {"S": "shop"}})
+    with pytest.raises(ConfigError, match="has an item without the text `table`"):
+        ControlTable(f"{control}-other").read()
+
+
+def test_a_table_that_asks_to_be_left_alone_may_be_asked_again(
+    control: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ClientError({"Error": {"Code": "ProvisionedThroughputExceededException"}}, "Scan")  # type: ignore[typeddict-item]
+
+    monkeypatch.setattr("lakeward.adapters.dynamodb.settings._scan", refuse)
+    with pytest.raises(StoreUnreachable, match=f"dynamodb table {control} cannot be read now"):
+        ControlTable(control).read()
+
+
+def test_the_end_of_a_run_is_written_into_items_that_are_there_and_no_other(control: str) -> None:
+    put(control, "shop.Orders", settings={"key": ["id"]}, error="of before")
+    put(control, "shop.lines")
+    store = build({"name": control, "write_back": True}, RUNTIME)
+    assert isinstance(store, StatusBoard)
+    assert not isinstance(build({"name": control}, RUNTIME), StatusBoard)
+    failed = TableStatus(table="shop.lines", at=AT, is_loaded=False, error="shop.lines: no")
+    fine, unknown = (TableStatus(table=name, at=AT, is_loaded=True) for name in ("shop.orders", "shop.new"))
+    store.write([fine, failed, unknown])
+    assert item(control, "shop.Orders") == {
+        "table": "shop.Orders",
+        "settings": None,
+        "load_status": "delta",
+        "job_status": "succeeded",
+        "last_run": "2026-11-18T11:06:40Z",
+    }
+    lines = item(control, "shop.lines")
+    assert (lines["load_status"], lines["job_status"], lines["error"]) == ("full", "failed", "shop.lines: no")
+    assert item(control, "shop.new") == {}
+    assert [*build({"name": control}, RUNTIME).read().content["tables"]] == ["shop.Orders", "shop.lines"]
+
+
+def test_a_run_writes_back_where_it_is_asked_to(
+    control: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    put(control, "shop.orders", settings={"key": ["id"]})
+    put(control, "shop.lines", settings={"lateness": "soon"})
+    put(control, "shop.old", enabled=False)
+    put(control, "places", settings={"key": ["id"]})
+    store = f"[settings]\nstores = [{{ kind = 'dynamodb', name = '{control}', write_back = true }}]"
+    document = run(str(write(tmp_path, MEMORY, store)), log="off")
+    assert document["exit_code"] == 4
+    assert f"shop.old is left out, as dynamodb table {control}, item shop.old says." in document["warnings"]
+    assert (item(control, "shop.orders")["job_status"], item(control, "shop.orders")["load_status"]) == (
+        "succeeded",
+        "full",
+    )
+    assert item(control, "shop.lines")["job_status"] == "failed"
+    assert "must be a duration" in item(control, "shop.lines")["error"]
+    assert "does not name a table" in item(control, "places")["error"]
+    assert "job_status" not in item(control, "shop.old")
+
+
+def test_what_cannot_be_written_back_is_a_warning_and_ends_no_run(
+    control: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    put(control, "shop.orders", settings={"key": ["id"]})
+    store = f"[settings]\nstores = [{{ kind = 'dynamodb', name = '{control}', write_back = true }}]"
+    file = write(tmp_path, MEMORY, store)
+    for back in ("true", "false"):
+        file.write_text(file.read_text("utf-8").replace("write_back = true", f"write_back = {back}"), "utf-8")
+        with monkeypatch.context() as patched:
+            patched.setattr("lakeward.adapters.dynamodb.settings.WrittenControlTable._update", _refused)
+            document = run(str(file), log="off")
+        assert document["exit_code"] == 0
+        assert (f"could not be written back: dynamodb table {control} may not be read" in json.dumps(document)) is (
+            back == "true"
+        )
+
+
+def _refused(*_: object, **__: object) -> None:
+    raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "UpdateItem")
