@@ -17,6 +17,7 @@ from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
 from lakeward.adapters.aws.parameters import SsmStoreOptions
+from lakeward.adapters.aws.secret_settings import SecretsManagerStoreOptions
 from lakeward.adapters.catalogue.connection import DriverOptions
 from lakeward.adapters.catalogue.files import FileOptions
 from lakeward.adapters.catalogue.jdbc import JdbcOptions
@@ -204,6 +205,7 @@ _STORES: Final[Mapping[str, type[BaseModel]]] = {
     "s3": S3StoreOptions,
     "ssm": SsmStoreOptions,
     "dynamodb": DynamoDbStoreOptions,
+    "secretsmanager": SecretsManagerStoreOptions,
 }
 
 _ENVIRONMENT: Final = """\

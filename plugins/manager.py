@@ -41,6 +41,7 @@ BUILTIN: Final = (
     "lakeward.adapters.settings_file",
     "lakeward.adapters.s3.settings",
     "lakeward.adapters.aws.parameters",
+    "lakeward.adapters.aws.secret_settings",
     "lakeward.adapters.dynamodb.settings",
 )
 """The adapters that come with lakeward; they register as anyone's do."""

@@ -49,7 +49,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["dms"],
         ["jdbc", "kafka"],
         ["jdbc"],
-        ["dynamodb", "file", "s3", "ssm"],
+        ["dynamodb", "file", "s3", "secretsmanager", "ssm"],
     ]
     assert {shelf.origin(name) for shelf in registry for name in shelf} == set(BUILTIN)
 

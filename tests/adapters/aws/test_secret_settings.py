@@ -1,0 +1,128 @@
+"""Settings in Secrets Manager, held to the kit against one that moto plays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from buckets import ENVIRONMENT, Buckets
+from projects import MEMORY, write
+
+from lakeward.adapters.aws.hudi_job import read_parameters
+from lakeward.adapters.aws.secret_settings import build
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.entrypoints.context import open_settings
+from lakeward.plugins import Runtime
+from lakeward.plugins.testing import StoreUnderTest, settings_store_contract
+
+RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
+WORD = "s3cret of a team"
+NUMBERS = count(1)
+
+
+@pytest.fixture
+def prefix(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A prefix of secrets, of a server that is named by the environment as for the AWS command line."""
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **named}.items():
+        monkeypatch.setenv(name, value)
+    return f"hudi-{next(NUMBERS)}/"
+
+
+def put(name: str, said: str | bytes | Mapping[str, Any]) -> None:
+    client = boto3.Session().client("secretsmanager")
+    if isinstance(said, bytes):
+        client.create_secret(Name=name, SecretBinary=said)
+    else:
+        client.create_secret(Name=name, SecretString=said if isinstance(said, str) else json.dumps(said))
+
+
+def in_one_secret(prefix: str) -> StoreUnderTest:
+    put(f"{prefix}all", '[tables."shop.orders"]\nkey = ["id"]\n')
+    store = build({"name": f"{prefix}all"}, RUNTIME)
+    return StoreUnderTest(store=store, tables={"shop.orders": {"key": ["id"]}}, place=f"{prefix}all")
+
+
+def one_for_each_table(prefix: str) -> StoreUnderTest:
+    put(f"{prefix}shop.orders", 'key = ["id"]\n')
+    put(
+        f"{prefix}shop.lines",
+        {
+            "hoodie.table.name": "lines",
+            "hoodie.datasource.write.recordkey.field": "id,line",
+            "hoodie.datasource.write.partitionpath.field": "",
+            "hoodie.datasource.write.precombine.field": "updated_at",
+            "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+            "hoodie.clean.commits.retained": "3",
+            "redelivery": 7,
+        },
+    )
+    put(f"{prefix}shop.broken", f"{{{WORD}")
+    put(f"other-{prefix}shop.none", "key = []")
+    tables: dict[str, Any] = {
+        "shop.orders": {"key": ["id"]},
+        "shop.lines": {
+            "redelivery": 7,
+            "key": ["id", "line"],
+            "partition_by": [],
+            "write_mode": "copy-on-write",
+            "properties": {"hoodie.clean.commits.retained": "3"},
+        },
+    }
+    store = build({"name": prefix, "form": "tables"}, RUNTIME)
+    return StoreUnderTest(store=store, tables=tables, place=prefix, broken=["shop.broken"], unshown=WORD)
+
+
+TestPipeline = settings_store_contract(in_one_secret)
+TestTables = settings_store_contract(one_for_each_table)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"hoodie.datasource.write.recordkey.field": ["id"]}, "recordkey.field' must be a text"),
+        ({"hoodie.datasource.write.recordkey.field": "id", "key": ["id"]}, "and `key` say the same"),
+        ({"hoodie.clean.commits.retained": "3", "properties": {}}, "and `properties` say the same"),
+    ],
+)
+def test_parameters_that_are_wrong_are_refused(said: Mapping[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match="the place: 'hoodie") as refused:
+        read_parameters(said, "the place")
+    assert words in refused.value.what
+
+
+def test_only_tables_that_are_named_are_asked_for_and_one_that_is_missing_fails_alone(
+    prefix: str, tmp_path: Path
+) -> None:
+    put(f"{prefix}shop.orders", 'key = ["id"]')
+    put(f"{prefix}shop.bytes", b"\xff")
+    put(f"{prefix}shop.others", "key = [")
+    named = 'tables = ["shop.orders", "shop.bytes", "shop.none"]'
+    store = f"[settings]\nstores = [{{ kind='secretsmanager', name='{prefix}', form='tables', {named} }}]"
+    configured = open_settings(str(write(tmp_path, MEMORY, store)))
+    assert configured.dimension(TableName("shop", "orders")).key == ("id",)
+    said = {str(name): error.what for name, error in configured.refused.items()}
+    assert said == {
+        "shop.bytes": f"secret {prefix}shop.bytes is no text",
+        "shop.none": f"secret {prefix}shop.none is not there",
+    }
+
+
+def test_what_is_named_wrongly_is_said_so(prefix: str) -> None:
+    for options, said in (
+        ({"name": "", "form": "tables"}, "`name` is empty"),
+        ({"name": "a", "tables": ["a.b"]}, "`tables` is for secrets of tables"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            build(options, RUNTIME)
+    with pytest.raises(ConfigError, match="there is none"):
+        build({"name": prefix, "form": "tables"}, RUNTIME).read()
+    with pytest.raises(ConfigError, match=f"secret {prefix}none is not there"):
+        open_settings(f"secretsmanager:{prefix}none")
