@@ -6,7 +6,7 @@ import getpass
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 from pluggy import PluginManager
 
+from lakeward.core.dimension import TableName
 from lakeward.entrypoints.settings import FILE, Configured, load
 
 DEBUG: Final = "--debug"
@@ -90,6 +91,20 @@ def _without_refused(configured: Configured) -> Configured:
     from lakeward.entrypoints.refusing import refused_by_adapters  # noqa: PLC0415
 
     return configured.with_refused(refused_by_adapters(configured, Container(configured=configured)))
+
+
+def choose_readable(configured: Configured, wanted: Sequence[str]) -> tuple[Sequence[TableName], int]:
+    """Return the tables of these names, or all whose settings can be; and 4 where others were passed over, else 0.
+
+    What is wrong with those is printed to standard error. One that is named is not passed over.
+    """
+    names = configured.choose(wanted)
+    refused = {} if wanted else configured.refused
+    if refused:
+        from lakeward.entrypoints.troubles import print_errors  # noqa: PLC0415  # where nothing fails it is not needed
+
+        print_errors(refused.items())
+    return [name for name in names if name not in refused], 4 if refused else 0
 
 
 @contextmanager

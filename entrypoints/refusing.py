@@ -115,7 +115,7 @@ def _builds(container: Any, configured: Configured | None = None) -> bool:
     return _error_of(container, configured) is None
 
 
-def _error_of(container: Any, configured: Configured | None) -> ConfigError | None:
+def _error_of(container: Any, configured: Configured | None) -> LakewardError | None:
     """Return why source and table format cannot be made of settings; None where they can."""
     from lakeward.entrypoints.container import Container  # noqa: PLC0415  # most settings need none so early
 
@@ -126,7 +126,7 @@ def _error_of(container: Any, configured: Configured | None) -> ConfigError | No
     try:
         source: Source[Any] = made.source()
         made.target(), made.configured().check_lateness(source.lateness)
-    except ConfigError as error:
+    except LakewardError as error:
         return error
     return None
 

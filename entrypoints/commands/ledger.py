@@ -19,6 +19,7 @@ from lakeward.entrypoints.context import (
     Config,
     Debug,
     Tables,
+    choose_readable,
     container_of,
     open_settings,
     start_logging,
@@ -126,16 +127,16 @@ def rebuild(
     """Make anew."""
     start_logging("off", debug=debug)
     configured = open_settings(config)
-    chosen = configured.choose(tables or ())
+    chosen, code = choose_readable(configured, tables or ())
     with alone(configured) as container:
         made = [(str(name), make_anew(container.job(table=name))) for name in chosen]
     if as_json:
         listed = [{"table": table, "objects": number} for table, number in made]
-        documents.emit("ledger rebuild", {"tables": listed, "exit_code": 0})
-        return 0
+        documents.emit("ledger rebuild", {"tables": listed, "exit_code": code})
+        return code
     for table, number in made:
         view.console().print(f"{escaped(table)}: {format_count(number, 'file')}")
-    return 0
+    return code
 
 
 def add_to(app: typer.Typer) -> None:

@@ -19,6 +19,7 @@ from lakeward.entrypoints.context import (
     Config,
     Debug,
     Tables,
+    choose_readable,
     container_of,
     open_settings,
     start_logging,
@@ -62,10 +63,11 @@ def list_entries(
     debug: Debug = False,
 ) -> int:
     """List by table and reason."""
-    found = [_chosen(kept, chosen) for kept in _kept(config, tables or (), debug=debug)]
+    every, passed_over = _kept(config, tables or (), debug=debug)
+    found = [_chosen(kept, chosen) for kept in every]
     rows = [(kept, entry) for kept in found for entry in kept.entries]
     incomplete = [(kept, entry) for kept in found for entry in kept.incomplete]
-    code = 3 if rows else 0
+    code = passed_over or (3 if rows else 0)
     if as_json:
         content = {"waiting": _documents(incomplete[: chosen.limit]), "exit_code": code}
         documents.emit("quarantine list", {**_listed(rows, chosen.limit), **content})
@@ -88,7 +90,7 @@ def show_entries(
     table: Table, chosen: Choice, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
 ) -> int:
     """Show one by one."""
-    (every,) = _kept(config, [table], debug=debug)
+    (every,), _ = _kept(config, [table], debug=debug)
     kept = _chosen(every, chosen, by_hold=True)
     found = sorted(kept.entries, key=lambda entry: not entry.is_held)
     code = 3 if found else 0
@@ -120,7 +122,7 @@ def export_entries(
     debug: Debug = False,
 ) -> int:
     """Write to a file."""
-    (every,) = _kept(config, [table], debug=debug)
+    (every,), _ = _kept(config, [table], debug=debug)
     kept = _chosen(every, chosen)
     listed = _listed([(kept, entry) for entry in kept.entries], chosen.limit)
     shown, more = listed["entries"], listed["more"]
@@ -152,11 +154,12 @@ def _chosen(kept: Kept, chosen: Choice, *, by_hold: bool = False) -> Kept:
     return replace(kept, entries=entries, incomplete=chosen(kept.incomplete, kept.dimension))
 
 
-def _kept(config: str, tables: Sequence[str], *, debug: bool) -> list[Kept]:
+def _kept(config: str, tables: Sequence[str], *, debug: bool) -> tuple[list[Kept], int]:
     start_logging("off", debug=debug)
     configured = open_settings(config)
     with container_of(configured) as container:
-        return [kept_of(container.job(table=name), incomplete=True) for name in configured.choose(tables)]
+        names, code = choose_readable(configured, tables)
+        return [kept_of(container.job(table=name), incomplete=True) for name in names], code
 
 
 def add_to(app: typer.Typer) -> None:

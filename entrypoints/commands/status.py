@@ -26,6 +26,7 @@ from lakeward.entrypoints.context import (
     Config,
     Debug,
     Tables,
+    choose_readable,
     container_of,
     open_settings,
 )
@@ -256,9 +257,10 @@ class _Backlog:
 def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> int:
     with container_of(configured) as container:
         target = container.target()
+        names, code = choose_readable(configured, tables)
         found = [
             (name, recorded)
-            for name in configured.choose(tables)
+            for name in names
             for recorded in target.schema_changes(configured.dimension(name))
         ]
     if as_json:
@@ -272,14 +274,14 @@ def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> 
             }
             for name, recorded in found
         ]
-        documents.emit("status", {"schema_changes": listed, "exit_code": 0})
-        return 0
+        documents.emit("status", {"schema_changes": listed, "exit_code": code})
+        return code
     table = view.grid("table", "when", "file", "change", "policy")
     for name, recorded in found:
         when, words = view.local_time(recorded.at), escaped(str(recorded.change))
         table.add_row(escaped(str(name)), when, escaped(recorded.object), words, recorded.policy.value)
     view.console().print(table if found else "No column has changed.")
-    return 0
+    return code
 
 
 def _show(found: Iterable[_Found], kind: str, *, has_backlog: bool) -> None:

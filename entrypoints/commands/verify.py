@@ -171,6 +171,8 @@ def _chosen(configured: Configured, wanted: Sequence[str]) -> Sequence[TableName
 
 
 def _is_history(configured: Configured, name: TableName) -> bool:
+    if name in configured.refused:
+        return True  # it may be one: that it cannot be verified is said
     if name in configured.joined:
         return configured.joined[name].history is not None
     return configured.tables[name].mode == "history"

@@ -280,9 +280,9 @@ def test_secrets_are_hidden_wherever_they_stand(lakeward: Command, tmp_path: Pat
         "spark.hadoop.fs.s3a.secret.key" = "hunter2"
         [tables."shop.orders"]
         key = ["id"]
-        rules = [{ rule = "hash", columns = ["id"], to = "h", key = "hunter2" }]
+        rules = [{ rule = "hash", column = "id", to = "h", key = "hunter2" }]
         [tables."shop.lines"]
-        rules = [{ rule = "hash", columns = ["id"], to = "h", key = { env = "PEPPER" } }]
+        rules = [{ rule = "hash", column = "id", to = "h", key = { env = "PEPPER" } }]
         """,
     )
     for arguments in ((), ("--json",), ("shop.orders",)):
@@ -291,3 +291,37 @@ def test_secrets_are_hidden_wherever_they_stand(lakeward: Command, tmp_path: Pat
         assert "hunter2" not in ended.out + ended.err
     assert "PEPPER" in lakeward("settings", "show").out
     assert '["id"]' in lakeward("settings", "show", "shop.orders").out
+
+
+@pytest.mark.usefixtures("mixed")
+@pytest.mark.parametrize(
+    "command", [("status", "--schema"), ("quarantine", "list"), ("ledger", "rebuild"), ("maintain",)]
+)
+def test_other_commands_go_on_with_the_others_and_say_what_is_wrong(
+    lakeward: Command, command: tuple[str, ...]
+) -> None:
+    ended = lakeward(*command)
+    assert ended.code == 4
+    assert "error: shop.orders: lakeward.toml and more.json: the settings are not right" in ended.err
+    assert lakeward(*command, "shop.lines").code == 0
+    assert lakeward(*command, "shop.orders").code in (1, 4)
+
+
+def test_a_history_that_fails_is_not_taken_for_verified(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, MEMORY, STORE, '[tables."shop.orders"]\nkey = ["id"]\nmode = "history"\n')
+    (tmp_path / "more.json").write_text('{"tables": {"shop.orders": {"ties": "what"}}}', "utf-8")
+    ended = lakeward("verify", "--history", "--json")
+    assert (ended.code, ended.document["tables"][0]["error"]["kind"]) == (4, "ConfigError")
+
+
+def test_what_a_rule_needs_and_has_not_fails_its_table_alone(lakeward: Command, tmp_path: Path) -> None:
+    rules = [{"rule": "hash", "column": "id", "to": "hashed", "key": "env:NO_SUCH_VARIABLE_OF_A_TEST"}]
+    write(tmp_path, MEMORY, STORE)
+    more = {"tables": {"shop.orders": {**FINE, "rules": rules}, "shop.lines": FINE}}
+    (tmp_path / "more.json").write_text(json.dumps(more), "utf-8")
+    document = lakeward("plan", "--json").document
+    errors = {one["table"]: (one.get("error") or {}).get("what") for one in document["tables"]}
+    assert errors == {
+        "shop.orders": "shop.orders: the secret env:NO_SUCH_VARIABLE_OF_A_TEST is not there",
+        "shop.lines": None,
+    }
