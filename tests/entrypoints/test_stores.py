@@ -139,7 +139,9 @@ def test_files_are_not_put_away_while_an_entry_that_may_read_them_fails(tmp_path
     history = {"reads": "shop.orders", "ties": "what"}
     configured = opened(tmp_path, {"tables": {"shop.orders": FINE, "shop.orders_history": history}})
     assert configured.beside(ORDERS) == [TableName("shop", "orders_history")]
-    assert configured.source_options() == {ORDERS: {}}
+    tables = {"shop.orders": {**FINE, "source": {"cursor": "at"}}, "shop.orders_history": history}
+    (tmp_path / "more.json").write_text(json.dumps({"tables": tables}), "utf-8")
+    assert load(tmp_path / "lakeward.toml").source_options() == {ORDERS: {"cursor": "at"}}
     configured = opened(tmp_path, {"tables": {"shop.orders": FINE, "shop.orders_history": "?"}})
     assert configured.beside(ORDERS) == [TableName("shop", "orders_history")]
 
