@@ -72,12 +72,12 @@ def open_settings(file: Path | str, *, asks: bool = False) -> Configured:
 
 def complete(configured: Configured, *, asks: bool = False) -> Configured:
     """Return settings with what the source and its catalogue say."""
+    if configured.alone:
+        configured = _without_refused(configured)
     if configured.patterns:
         from lakeward.entrypoints.findings import find_tables  # noqa: PLC0415  # where there are none it is not needed
 
         configured = find_tables(configured)
-    if configured.alone:
-        configured = _without_refused(configured)
     if configured.settings.catalogue is None:
         return configured
     from lakeward.entrypoints import catalogue  # noqa: PLC0415

@@ -264,10 +264,12 @@ class Configured:
 
     def with_found(self, found: Iterable[TableName]) -> Configured:
         """Return the settings with the tables that its patterns take of those that the source has."""
-        return validate(self.content, self.file, tuple(found), self.merged)
+        return validate(self.content, self.file, tuple(found), self.merged).with_refused(self.refused)
 
     def with_refused(self, refused: Mapping[TableName, LakewardError]) -> Configured:
         """Return the settings with more tables that fail alone."""
+        if refused.keys() <= self.refused.keys():
+            return self
         every = {**self.refused, **refused}
         return Configured(self.settings, self.file, self.content, self.said, self.merged, every)
 

@@ -146,6 +146,18 @@ def test_files_are_not_put_away_while_an_entry_that_may_read_them_fails(tmp_path
     assert configured.beside(ORDERS) == [TableName("shop", "orders_history")]
 
 
+def test_an_option_that_the_source_does_not_know_fails_its_table_alone_among_patterns(tmp_path: Path) -> None:
+    for table in ("orders", "lines"):
+        (tmp_path / "landing/shop" / table).mkdir(parents=True)
+    more = {"tables": {"shop.orders": {**FINE, "source": {"folders": "x"}}}}
+    (tmp_path / "more.json").write_text(json.dumps(more), "utf-8")
+    configured = open_settings(write(tmp_path, DMS, STORE, '[tables."shop.*"]\nkey = ["id"]\n'))
+    assert [*configured.refused] == [ORDERS]
+    assert {*configured.tables} == {ORDERS, LINES}
+    assert "folders" in str(refusal(configured, ORDERS))
+    assert configured.dimension(LINES).key == ("id",)
+
+
 def test_a_program_names_stores_as_a_file_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("more.toml").write_text('[tables."shop.orders"]\nkey = ["id"]\n', "utf-8")
