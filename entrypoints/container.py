@@ -151,21 +151,19 @@ def make_target(registry: Registry, configured: Configured, runtime: Runtime) ->
     return target
 
 
-def make_queue(
-    registry: Registry, configured: Configured, runtime: Runtime, landing: Callable[[], Landing | None]
-) -> Queue:
-    """Build the queue that the settings name; the landing is looked at once an object is to be found a table of."""
+def make_queue(registry: Registry, configured: Configured, runtime: Runtime, tables_at: TablesAt) -> Queue:
+    """Build the queue that the settings name."""
     own = configured.settings.queue.model_extra or {}
     added = {
         "kind": configured.settings.queue.kind,
         "tables": [str(name) for name in configured.tables],
-        "tables_at": _TablesAt(configured, landing),
+        "tables_at": tables_at,
     }
     return _build(registry.queues, {**own, **added}, runtime)
 
 
-class _TablesAt:
-    """Tells which configured tables read an object, by its URL."""
+class TablesAt:
+    """Tells which configured tables read an object, by its URL; the landing is looked at with the first."""
 
     def __init__(self, configured: Configured, landing: Callable[[], Landing | None]) -> None:
         self._read = configured.read
@@ -321,7 +319,8 @@ class Container(containers.DeclarativeContainer):
     backlog = providers.Singleton(make_backlog, registry, configured, runtime)
     strays = providers.Singleton(make_strays, registry, configured, runtime)
     target = providers.Singleton(make_target, registry, configured, runtime)
-    queue = providers.Singleton(make_queue, registry, configured, runtime, landing.provider)
+    tables_at = providers.Singleton(TablesAt, configured, landing.provider)
+    queue = providers.Singleton(make_queue, registry, configured, runtime, tables_at)
     lease = providers.Singleton(make_lease, registry, configured, runtime)
     tenure = providers.Singleton(make_tenure, lease, configured, runtime)
     ledger = providers.Singleton(make_ledger, registry, configured, runtime)

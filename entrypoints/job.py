@@ -36,10 +36,14 @@ class JobFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a job is asked for. `formats` are those that the platform brings (None: it does not say)."""
+    """What a job is asked for: `tables`, or those that read an `object`, by its URL; none of both are all.
+
+    `formats` are those that the platform brings (None: it does not say).
+    """
 
     settings: str
     tables: Sequence[str] = ()
+    object: str | None = None
     report: str | None = None
     max_minutes: float | None = None
     formats: Collection[str] | None = None
@@ -59,6 +63,7 @@ def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> 
     parser = _Parser(allow_abbrev=False, add_help=False, usage="")
     parser.add_argument("--settings", required=True)
     parser.add_argument("--tables", default="")
+    parser.add_argument("--object")
     parser.add_argument("--report")
     parser.add_argument("--max-minutes", type=_minutes)
     parser.add_argument("--datalake-formats")
@@ -67,9 +72,12 @@ def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> 
     found, others = parser.parse_known_args(list(arguments))
     _refuse_unknown(others, reserved)
     said = found.datalake_formats
+    if found.object is not None and found.tables:
+        raise ConfigError("--object and --tables do not go together: tables follow from the object", todo=_TODO)
     return Request(
         settings=found.settings,
         tables=[name.strip() for name in found.tables.split(",") if name.strip()],
+        object=found.object,
         report=found.report,
         max_minutes=found.max_minutes,
         formats=None if said is None else {name.strip().lower() for name in said.split(",")},
@@ -142,9 +150,24 @@ def _carry_out(request: Request) -> Mapping[str, Any]:
 
     configured = _open(request)
     with using_session(_session(configured)):
-        wanted = chosen(configured, request.tables)
+        tables = request.tables if request.object is None else tables_that_read(configured, request.object)
+        wanted = chosen(configured, tables)
         ran = running.carry_out_once(configured, wanted, minutes=request.max_minutes)
     return {**running.document(ran), "was_stopped": ran.was_stopped}
+
+
+def tables_that_read(configured: Configured, url: str) -> Sequence[str]:
+    """Return the tables that read an object; raises ConfigError where none does."""
+    with container_of(configured) as container:
+        found: Sequence[str] = container.tables_at()(url)
+    if not found:
+        raise ConfigError(
+            f"no table reads {url}",
+            found="its bucket or its folder is that of no table of the settings, or it is none that is read",
+            todo="Nothing was run. Correct --object, which is a URL as s3://bucket/folder/file.parquet, or leave it "
+            "out: all tables are run then.",
+        )
+    return found
 
 
 def _open(request: Request) -> Configured:

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from buckets import Buckets
 
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints import emr, glue, job
-from lakeward.entrypoints.job import JobFailed, read_arguments
+from lakeward.entrypoints.context import open_settings
+from lakeward.entrypoints.job import JobFailed, read_arguments, tables_that_read
 
 OF_GLUE = [
     *("--job-bookmark-option", "job-bookmark-disable", "--TempDir", "s3://tmp/", "--enable-metrics"),
@@ -37,6 +39,40 @@ def test_arguments_are_read_as_platforms_write_them() -> None:
     named = read_arguments(["--settings=a.toml", "--dag_name", "d", "--task_id", "t", "--report", "r.json"])
     assert (named.settings, named.report, named.formats) == ("a.toml", "r.json", None)
     assert named.run_ids == {"dag_name": "d", "task_id": "t"}
+    assert read_arguments(["--settings=a.toml", "--object=s3://a/b"]).object == "s3://a/b"
+
+
+OF_A_BUCKET = """
+[pipeline]
+name = "shop"
+[source]
+kind = "dms"
+path = "s3://shop-landing/dms"
+[target]
+kind = "memory"
+[tables."shop.item"]
+key = ["id"]
+columns = { id = "int" }
+[tables."shop.kept"]
+reads = "shop.item"
+mode = "history"
+key = ["id"]
+columns = { id = "int" }
+[tables."shop.order"]
+key = ["id"]
+columns = { id = "int" }
+"""
+
+
+def test_an_object_names_the_tables_that_read_it(s3: Buckets, tmp_path: Path) -> None:
+    file = tmp_path / "lakeward.toml"
+    file.write_text(OF_A_BUCKET, "utf-8")
+    configured = open_settings(file)
+    changes = "s3://shop-landing/dms/shop/item/20261121-100000000.csv"
+    assert tables_that_read(configured, changes) == ["shop.item", "shop.kept"]
+    for other in ("s3://shop-landing/dms/shop/lines/LOAD00000001.csv", changes.replace("shop-landing", "else"), "a"):
+        with pytest.raises(ConfigError, match=f"no table reads {other}"):
+            tables_that_read(configured, other)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +86,7 @@ def test_arguments_are_read_as_platforms_write_them() -> None:
         (["--settings", "a.toml", "--tables", "shop.item", "shop.other"], "unknown argument shop.other"),
         (["--settings", "a.toml", "--python-modules-installer-option", "-r"], "argument --python"),
         (["--settings", "a.toml", "-x"], "unknown argument -x"),
+        (["--settings", "a.toml", "--object", "s3://a/b", "--tables", "shop.item"], "do not go together"),
         (["--settings", "a.toml", "--max-minutes", "nan"], "'nan' is no number of minutes above 0"),
         (["--settings", "a.toml", "--max-minutes", "0"], "'0' is no number of minutes above 0"),
     ],
