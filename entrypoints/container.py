@@ -170,6 +170,7 @@ class TablesAt:
         self._landing = landing
 
     def __call__(self, url: str) -> Sequence[str]:
+        """Return the names of the tables, in the order of the settings."""
         found = self._match(url)
         return [str(table) for table, source in self._read.items() if source in found]
 

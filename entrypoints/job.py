@@ -164,8 +164,8 @@ def tables_that_read(configured: Configured, url: str) -> Sequence[str]:
         raise ConfigError(
             f"no table reads {url}",
             found="its bucket or its folder is that of no table of the settings, or it is none that is read",
-            todo="Nothing was run. Correct --object, which is a URL as s3://bucket/folder/file.parquet, or leave it "
-            "out: all tables are run then.",
+            todo="Nothing was run. Correct --object, which is a URL as s3://bucket/folder/file.parquet, or leave "
+            "it out: all tables are run then.",
         )
     return found
 

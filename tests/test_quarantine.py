@@ -59,6 +59,19 @@ def test_a_held_key_is_known_by_its_value_whatever_digits_write_it(project: Proj
     assert project.rows() == [(12345678.0, "c", D("2.00"))]
 
 
+def test_a_truncate_ends_rows_of_floating_keys_that_nobody_named(project: Project) -> None:
+    """Where ended rows are kept, each of them is remembered as it was, by the text of its key."""
+    project.configure(tables=f'{FLOATING}lateness = "4h"\ndeletes = "soft"\n', source=TIMED)
+    at = "2026-11-21 10:00:00"
+    project.put(LATER, f"I,{at},12345678,a,1.00\nI,{at},0.00001,b,1.00\n")
+    project.run()
+    assert project.call("truncate", "shop.item", "--at", "2026-11-21T12:00:00Z").code == 0
+    project.put("20261121-130000000.csv", "I,2026-11-21 13:00:00,5,c,1.00\n")
+    project.run()
+    rows = project.rows(columns=("id", "_lakeward_deleted"))
+    assert rows == [(0.00001, True), (5.0, False), (12345678.0, True)]
+
+
 def refusal(project: Project, *arguments: str) -> str:
     ended = project.call("quarantine", "fix", "shop.item", *(arguments or ("--from", FIX)))
     assert ended.code == 1, ended.out

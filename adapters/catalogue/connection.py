@@ -124,20 +124,32 @@ def connect(
     Raises Py4JError as the driver does: show of it what `driver_message` returns, and nothing else.
     """
     java.java.sql.DriverManager.setLoginTimeout(options.timeout)
-    try:
-        connection = _opened(java, options, password)
-    except Py4JJavaError as refused:
-        newer = again() if is_login(refused.java_exception) else None
-        if newer is None or password is None or newer.reveal() == password.reveal():
-            raise
-        try:
-            connection = _opened(java, options, newer)
-        except Py4JJavaError:
-            raise refused from None
+    connection = _let_in(java, options, password, again)
     try:
         yield connection
     finally:
         connection.close()
+
+
+def _let_in(
+    java: Any, options: ConnectionOptions, password: Secret | None, again: Callable[[], Secret | None]
+) -> Any:
+    """Return a connection; a password that was refused is read again, and another one is tried."""
+    try:
+        return _opened(java, options, password)
+    except Py4JJavaError as error:
+        if not is_login(error.java_exception):
+            raise
+        refused = error
+    newer = again()
+    if newer is None or password is None or newer.reveal() == password.reveal():
+        raise refused
+    try:
+        return _opened(java, options, newer)
+    except Py4JJavaError as error:
+        if is_login(error.java_exception):  # as the first was, and who shows it knows the first password alone
+            raise refused from None
+        raise error from None
 
 
 def _opened(java: Any, options: ConnectionOptions, password: Secret | None) -> Any:

@@ -28,12 +28,12 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.tables.beside import (
-    ANY,
     HOURS_KEPT,
     MANY_FILES,
     MOST_BYTES,
     MOST_IN_ARROW,
     NOTHING,
+    UNKNOWN,
     Beside,
     refuse_others,
     shaped,
@@ -129,9 +129,13 @@ class DeltaBeside(Beside):
 
     def rename(self) -> None:
         """Give columns their new names, in the struct of an old key, too."""
+        self._rename()
+
+    def _rename(self) -> bool:
+        """Give columns their new names; return whether that was a commit."""
         table = self.load()
         if table is None:
-            return
+            return False
         pending = {**self.pending}
         inner = [
             part.name
@@ -142,6 +146,7 @@ class DeltaBeside(Beside):
         nested = {old: new for old, new in {**self.renames, **pending}.items() if old in inner}
         if pending or nested:
             self._write_anew(table, pending, nested, {})
+        return bool(pending or nested)
 
     def _write_anew(
         self,
@@ -202,7 +207,10 @@ class DeltaBeside(Beside):
     def _made(
         self, columns: Mapping[str, Type], partition_by: str | None, since: int | None
     ) -> deltalake.DeltaTable:
-        """Return the table, made where it is not there, and with the types that it lacked."""
+        """Return the table, made where it is not there, and with the types that it lacked.
+
+        Each alteration is one commit: where there were more `since` the version, another process made them.
+        """
         table, hidden = self.load(), {name for name, type_ in columns.items() if has_hidden_ntz(type_)}
         refuse_others(self.table, self.name, None if table is None else table.version(), since)
         if table is None:
@@ -211,19 +219,22 @@ class DeltaBeside(Beside):
             table = self.places.made(self.table, self.suffix, first, partition_by, PROPERTIES)
             if not hidden:
                 return table
-        self.rename()
-        table = self.opened()
+        version = table.version()
+        if self._rename():
+            table, version = self.opened(), version + 1
         has = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
         other = {name: type_ for name, type_ in columns.items() if has.get(name, type_) != type_}
         lacking = [field for field in to_delta(columns).fields if field.name not in has]
         if not hidden.isdisjoint([*other, *(field.name for field in lacking)]):
             table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
-            table = self.opened()
+            table, version = self.opened(), version + 1
         if other:
             self._write_anew(table, {}, {}, other)
-            table = self.opened()
+            table, version = self.opened(), version + 1
         if lacking:
             table.alter.add_columns(lacking)
+            version += 1
+        refuse_others(self.table, self.name, table.version(), UNKNOWN if since == UNKNOWN else version)
         return table
 
     def add(
@@ -235,9 +246,9 @@ class DeltaBeside(Beside):
         count: int,
         size: int = 0,
         partition_by: str | None = None,
-        since: int | None = ANY,
+        since: int | None = UNKNOWN,
     ) -> int | None:
-        """Add rows in one commit, to a table with these columns; return its version. What it lacks it gets before.
+        """Add rows in one commit, to a table with these columns; return its version. What lacks is added first.
 
         `count` says how many rows the frames have, `size` how many bytes the files have that
         they are from. The frames may read the table itself, so they are read before its
@@ -248,6 +259,7 @@ class DeltaBeside(Beside):
             parts = [to_arrow(frame) for frame in frames] if is_small else []
             parts += [rows] if rows.num_rows else []
             table = self._made(columns, partition_by, since)
+            version = table.version()
             if is_small:
                 schema = arrow_of(table)
                 whole = pa.concat_tables([shaped(part, schema) for part in parts])
@@ -258,17 +270,22 @@ class DeltaBeside(Beside):
                 by = table.metadata().partition_columns
                 schema = table.schema()
                 table.create_write_transaction(list(added), "append", schema, by, commit_properties=_AT_ONCE)
-        return self.version
+        return version + 1  # a commit in its place would have been told: it is not tried again
 
     def _whole(self, table: deltalake.DeltaTable, frames: Sequence[DataFrame]) -> DataFrame:
         return whole(columns_in(table.schema(), str(self.table)), frames)
 
-    def forget(self, condition: str) -> None:
-        """Remove the rows that meet a condition, if there are any."""
+    def forget(self, condition: str) -> int | None:
+        """Remove the rows that meet a condition, if there are any; return the version then."""
         table = self.load()
-        if table is not None and self._has(table, condition):
-            with committing(str(self.table)):
-                table.delete(_exact(condition))
+        if table is None:
+            return None
+        version = table.version()
+        if not self._has(table, condition):
+            return version
+        with committing(str(self.table)):
+            table.delete(_exact(condition), commit_properties=_AT_ONCE)
+        return version + 1
 
     def _has(self, table: deltalake.DeltaTable, condition: str) -> bool:
         query = f"SELECT 1 AS one FROM beside WHERE {_exact(condition)} LIMIT 1"
@@ -289,7 +306,8 @@ class DeltaBeside(Beside):
         table = self.load()
         if table is None:
             return
-        refuse_others(self.table, self.name, table.version(), since)
+        todo = "What is remembered is as the other left it: the next run goes on from there."
+        refuse_others(self.table, self.name, table.version(), since, todo)
         with committing(str(self.table)):
             added = through_spark.written(self.folder, table, self._whole(table, frames))
             [by] = table.metadata().partition_columns

@@ -19,6 +19,8 @@ from lakeward.core.source_verification import SourceVerdict
 class Head:
     """What the note of this number left, and by which writer; note 0 is that nothing was noted yet.
 
+    `recent` are the writers of the notes before it, the newest first.
+
     `generation` is the note that began the ledger of the table, or made it anew: items of others do not count.
     `account` has neither what waits nor what was checked: those are items. `records` and `checked` are the changes
     of objects that are not in their items for certain.
@@ -26,6 +28,7 @@ class Head:
 
     note: int = 0
     by: str = ""
+    recent: Sequence[str] = ()
     generation: str = ""
     account: Account = field(default_factory=Account)
     records: Sequence[ObjectRecord] = ()
@@ -45,6 +48,7 @@ class Head:
         account = self.account
         return json.dumps(
             {
+                "recent": [*self.recent],
                 "listed": account.listed,
                 "batch": account.batch,
                 "alarms": [[one.code, one.what, one.found, one.todo] for one in account.alarms],
@@ -71,7 +75,8 @@ class Head:
             verdict=None if verdict is None else SourceVerdict.of_document(verdict),
         )
         records = tuple(record_of_document(record) for record in said["records"])
-        return replace(self, account=account, records=records, checked=said["checked"])
+        recent = tuple(said["recent"])
+        return replace(self, recent=recent, account=account, records=records, checked=said["checked"])
 
 
 def record_to_document(record: ObjectRecord) -> Mapping[str, Any]:

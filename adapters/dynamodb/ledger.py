@@ -54,6 +54,9 @@ _VERSION: Final = 1
 _PART: Final = 300_000
 """Characters of ASCII in an item, which may have 400 KB."""
 
+_RECENT: Final = 20
+"""A writer whose answer was lost finds his note among so many: others make no more while a request is repeated."""
+
 
 @dataclass(frozen=True, slots=True)
 class DynamoDbLedger:
@@ -92,6 +95,8 @@ class DynamoDbLedger:
             if head is not None:
                 _settle(partition, head)
                 if head.by == by:
+                    _sweep(partition, head)
+                if by in (head.by, *head.recent):
                     return
                 after = _after(partition, head, notes, by)
                 if _replace_head(partition, head, after):
@@ -191,6 +196,7 @@ def _after(partition: Partition, head: Head, notes: Notes, by: str) -> Head:
     return Head(
         note=head.note + 1,
         by=by,
+        recent=(head.by, *head.recent)[:_RECENT],
         generation=_begun(head.note + 1, by) if notes.anew or head.note == 0 else head.generation,
         account=replace(account_after(head.account, notes), checked={}),
         records=[record for name, record in after.items() if known.get(name) != record],

@@ -20,6 +20,7 @@ _UNKNOWN: Final = (
     "MissingAuthenticationTokenException",
     "UnrecognizedClientException",
 )
+_FULL: Final = "ItemCollectionSizeLimitExceeded"
 _LATER: Final = (
     "InternalServerError",
     "ProvisionedThroughputExceededException",
@@ -53,6 +54,13 @@ def _refused(purpose: Purpose, what: str, error: ClientError) -> LakewardError:
     found = f"DynamoDB says {said}"
     if code in _LATER or status >= 500:
         return _later(what, found)
+    if _FULL in said:
+        return ConfigError(
+            f"{what} is full for one table of the lake: DynamoDB keeps 10 GB for it",
+            found=found,
+            todo=f"Take another `kind` under [{purpose.section}], or delete its items: the next run makes them "
+            f"anew ({purpose.page}).",
+        )
     if code == "ResourceNotFoundException":
         return ConfigError(
             f"{what} does not exist",

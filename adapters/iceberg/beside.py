@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
+from uuid import uuid4
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -29,12 +30,12 @@ from lakeward.adapters.spark.fitting import called_now
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.beside import (
-    ANY,
     HOURS_KEPT,
     MANY_FILES,
     MOST_BYTES,
     MOST_IN_ARROW,
     NOTHING,
+    UNKNOWN,
     Beside,
     refuse_others,
     shaped,
@@ -54,6 +55,9 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "write.metadata.metrics.default": "counts",
     **{f"write.metadata.metrics.column.{name}": "full" for name in (names.EPOCH, names.SEQUENCE, names.BATCH)},
 }
+
+_APPEND: Final = "lakeward.append"
+"""The property of a snapshot that says which append of Spark has made it."""
 
 _MOST_KEPT: Final = 50
 """So many snapshots stay at most: each commit writes all of them down anew, and each look reads them. It is more
@@ -134,11 +138,10 @@ class IcebergBeside(Beside):
             rows = rows.option("versionAsOf", str(snapshot.snapshot_id))
         return called_now(rows.table(self._in_spark).where(condition), _renamed_since(table))
 
-    def _made(self, columns: Mapping[str, Type], partition_by: str | None, since: int | None) -> Table:
+    def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> Table:
         """Return the table, made where it is not there, and with the columns that it lacked."""
         schema = to_iceberg(Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
         table = self.load()
-        refuse_others(self.table, self.name, _version_of(table), since)
         if table is None:
             self.catalog.prepare(self.table)
             spec = PartitionSpec()
@@ -217,7 +220,7 @@ class IcebergBeside(Beside):
         count: int,
         size: int = 0,
         partition_by: str | None = None,
-        since: int | None = ANY,
+        since: int | None = UNKNOWN,
     ) -> int | None:
         """Add rows in one commit, to a table with these columns; return its version.
 
@@ -229,25 +232,46 @@ class IcebergBeside(Beside):
             is_small = count <= MOST_IN_ARROW and size <= MOST_BYTES and not _loses_nulls(columns.values())
             parts = [to_arrow(frame) for frame in frames] if is_small else []
             parts += [rows] if rows.num_rows else []
-            table = self._made(columns, partition_by, since)
+            table = self._made(columns, partition_by)
+            refuse_others(self.table, self.name, _version_of(table), since)
             if is_small:
                 schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
                 append(table, pa.concat_tables([shaped(part, schema) for part in parts]))
                 return _version_of(table)
             through_spark = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
-            self._whole(table, through_spark).writeTo(self._in_spark).append()
-            return self.version
+            before, by = UNKNOWN if since == UNKNOWN else _version_of(table), uuid4().hex
+            writer = self._whole(table, through_spark).writeTo(self._in_spark)
+            writer.option(f"snapshot-property.{_APPEND}", by).append()
+            return self._appended(by, before)
 
     def _whole(self, table: Table, frames: Sequence[DataFrame]) -> DataFrame:
         return whole(columns_in(table.schema(), str(self.table)), frames)
 
-    def forget(self, condition: str) -> None:
-        """Remove the rows that meet a condition of Iceberg, if there are any."""
+    def _appended(self, by: str, before: int | None) -> int:
+        """Return the version that an append of Spark has made, which is `by` this process.
+
+        Spark appends to whatever the table is by then. Where it was not at `before` any more, the rows go again.
+        """
+        jvm = Jvm(self.spark())
+        table = jvm.table(self.catalog.name, *self.name)
+        own = next(one for one in jvm.items(table.snapshots()) if dict(one.summary()).get(_APPEND) == by)
+        parent = own.parentId()
+        if before not in (UNKNOWN, parent):
+            delete = table.newDelete()
+            for file in jvm.items(own.addedDataFiles(table.io())):
+                delete.deleteFile(file)
+            delete.commit()
+            refuse_others(self.table, self.name, parent, before)
+        return int(own.snapshotId())
+
+    def forget(self, condition: str) -> int | None:
+        """Remove the rows that meet a condition of Iceberg, if there are any; return the version then."""
         table = self.load()
         if table is None or not table.scan(row_filter=condition, selected_fields=(names.BATCH,)).count():
-            return
+            return _version_of(table)
         with committing(str(self.table)):
             table.delete(condition)
+        return _version_of(table)
 
     @property
     def version(self) -> int | None:

@@ -183,7 +183,7 @@ class Change:
     def commit(
         self, progress: Progress, written: int, removed: int, run_ids: Mapping[str, str] = MappingProxyType({})
     ) -> Commit:
-        """Make the change visible, with the progress and the ids of the run, and move the tag to it: at once."""
+        """Make the change visible, with the progress and the ids of the run, and move the tag: one transaction."""
         transaction = self.transaction
         update = self._update(transaction).set(PROPERTY, progress.to_json())
         for name, value in run_ids.items():

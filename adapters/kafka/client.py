@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
+from threading import RLock
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
@@ -71,6 +71,9 @@ class KafkaBroker:
     base: Path
     secret: Callable[[SecretName], Secret]
     _errors: deque[KafkaError] = field(default_factory=lambda: deque(maxlen=5))
+    _known: dict[str, Any] | None = field(default=None, repr=False)
+    _administers: tuple[AdminClient, dict[str, Any]] | None = field(default=None, repr=False)
+    _lock: RLock = field(default_factory=RLock)
 
     def topics(self) -> Collection[str]:
         """Return the names of all topics but the broker's own."""
@@ -104,11 +107,11 @@ class KafkaBroker:
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
         """Yield the committed messages of a range of offsets, in their order."""
-        records = self._read(topic, partition, start, end)
+        tried, records = self._settings, self._read(topic, partition, start, end)
         try:
             first = next(records, None)
         except _Refused:
-            if not self._has_newer_secrets():
+            if not self._has_newer_secrets(tried):
                 raise
             records = self._read(topic, partition, start, end)
             first = next(records, None)
@@ -172,9 +175,12 @@ class KafkaBroker:
     def _patience(self) -> Mapping[str, Any]:
         return {"request_timeout": self.options.timeout}
 
-    @cached_property
+    @property
     def _admin(self) -> AdminClient:
-        return self._make(AdminClient, self._settings)
+        with self._lock:
+            if self._administers is None or self._administers[1] is not self._settings:
+                self._administers = self._make(AdminClient, self._settings), self._settings
+            return self._administers[0]
 
     def _make(self, client: Callable[..., T], settings: Mapping[str, Any]) -> T:
         """Return a client; raises ConfigError for a file of certificates or a key that cannot be read."""
@@ -187,8 +193,15 @@ class KafkaBroker:
                 todo="Correct [source.security]: the files that it names, and what the secrets hold.",
             ) from None
 
-    @cached_property
+    @property
     def _settings(self) -> dict[str, Any]:
+        """The settings of clients, with the secrets as they were read last."""
+        with self._lock:
+            if self._known is None:
+                self._known = self._read_settings()
+            return self._known
+
+    def _read_settings(self) -> dict[str, Any]:
         """Return the settings of a client; secrets are read now, and kept nowhere else."""
         security = self.options.security
         found: dict[str, Any] = {
@@ -216,22 +229,22 @@ class KafkaBroker:
 
     def _ask(self, ask: Callable[[], T]) -> T:
         """Return an answer of the broker; raises what its errors are in words."""
+        tried = self._settings
         try:
             return self._asked(ask)
         except _Refused:
-            if not self._has_newer_secrets():
+            if not self._has_newer_secrets(tried):
                 raise
             return self._asked(ask)
 
-    def _has_newer_secrets(self) -> bool:
-        """Read the secrets again; return whether some are others now, with which clients are made from now on."""
-        before = {name: self._settings.get(name) for name in _SECRET}
-        self.__dict__.pop("_settings")
-        if before == {name: self._settings.get(name) for name in _SECRET}:
-            return False
-        self.__dict__.pop("_admin", None)
-        self._errors.clear()
-        return True
+    def _has_newer_secrets(self, tried: dict[str, Any]) -> bool:
+        """Return whether secrets are others than those that were tried: they are read again, unless they were."""
+        with self._lock:
+            if self._settings is not tried:  # another thread was refused as well
+                return True
+            self._errors = deque(maxlen=5)  # that of before goes on getting what the refused clients say
+            self._known = self._read_settings()
+            return any(self._known.get(name) != tried.get(name) for name in _SECRET)
 
     def _asked(self, ask: Callable[[], T]) -> T:
         try:

@@ -35,18 +35,26 @@ and joined tables load a version of it, and may read its files when a run has tr
 
 NOTHING: Final = pa.table({})
 
-ANY: Final = -1
-"""Stands for a version that is not known, or not asked for."""
+UNKNOWN: Final = -1
+"""Stands for a version that is not known; it is equal to any."""
 
 
-def refuse_others(what: object, beside: Sequence[str], version: int | None, since: int | None) -> None:
+LOST: Final = (
+    "Nothing of this batch was applied. Run again when the other is done. Where processes do not share the folder "
+    "`state`, a lease lets one at a time run a pipeline (docs/lease.md)."
+)
+"""What to do where another process was first."""
+
+
+def refuse_others(
+    what: object, beside: Sequence[str], version: int | None, since: int | None, todo: str = LOST
+) -> None:
     """Raise CommitConflict where a table beside another was written `since` a version, by another process."""
-    if since not in (ANY, version):
+    if since not in (UNKNOWN, version):
         raise CommitConflict(
             f"{what}: another process works on the table",
-            found=f"it has written into {'.'.join(beside)} since this one looked",
-            todo="Nothing of this batch was applied. Run again when the other is done. Where processes do not "
-            "share the folder `state`, a lease lets one at a time run a pipeline (docs/lease.md).",
+            found=f"{'.'.join(beside)} was at version {since} when this one looked, and is at {version}",
+            todo=todo,
         )
 
 
@@ -96,7 +104,7 @@ class Beside(Protocol):
         count: int,
         size: int = 0,
         partition_by: str | None = None,
-        since: int | None = ANY,
+        since: int | None = UNKNOWN,
     ) -> int | None:
         """Add rows in one commit, to a table with these columns, made where it is not there; return its version.
 
@@ -106,13 +114,13 @@ class Beside(Protocol):
         """
         ...
 
-    def forget(self, condition: str) -> None:
-        """Remove the rows that meet a condition, if there are any."""
+    def forget(self, condition: str) -> int | None:
+        """Remove the rows that meet a condition, if there are any; return the version then."""
         ...
 
-    def forget_above(self, batch: int) -> None:
-        """Remove what is stamped above a batch: a crash left it."""
-        self.forget(f"{names.BATCH} > {batch}")
+    def forget_above(self, batch: int) -> int | None:
+        """Remove what is stamped above a batch, which a crash left; return the version then."""
+        return self.forget(f"{names.BATCH} > {batch}")
 
     @property
     def version(self) -> int | None:

@@ -14,7 +14,7 @@ from lakeward.adapters.spark.fitting import alike
 from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.resolve import as_incomplete, standing
 from lakeward.adapters.spark.showing import refused
-from lakeward.adapters.tables.beside import ANY, Make
+from lakeward.adapters.tables.beside import UNKNOWN, Make
 from lakeward.adapters.tables.companion.entries import BASE, BY_PLACE, DELETE, EVENT, RELEASED, WAITING
 from lakeward.adapters.tables.companion.remembering import remember, write_down
 from lakeward.adapters.tables.companion.since import NOTHING_COMES, Coming
@@ -139,7 +139,7 @@ class Keeping:
             lambda events: self._give_up(progress, events),
             unsettled,
         )
-        self.companion.batches.version = ANY
+        self.companion.batches.version = UNKNOWN
 
     def _give_up(self, progress: Progress, events: DataFrame) -> None:
         """Quarantine events that found no row to complete before the mark passed them."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,8 @@ def check_folder(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise ConfigError(f"{folder} is no folder", todo="Name a new one with --to.")
-    known = {MANIFEST, *_listed(folder)}
+    listed = _listed(folder)
+    known = {MANIFEST, *listed} if listed else set[str]()
     others = [path.relative_to(folder).as_posix() for path in files_of(folder)]
     if strange := [name for name in others if name not in known]:
         raise ConfigError(
@@ -43,22 +45,32 @@ def _listed(folder: Path) -> Sequence[str]:
 
 def replace_folder(folder: Path, make: Callable[[Path], Mapping[str, Any]]) -> Mapping[str, Any]:
     """Let a folder hold what `make` writes, and nothing else; where that fails the folder is as it was."""
+    folder = folder.resolve()
+    if folder.parent == folder:
+        raise ConfigError(f"{folder} cannot be a package", todo="Name a new folder with --to.")
     check_folder(folder)
     fresh, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{word}") for word in ("new", "old"))
     try:
-        fresh.mkdir(parents=True)
+        with _writing(folder):
+            fresh.mkdir(parents=True)
         made = make(fresh)
-        _show(folder, fresh, old)
-    except OSError as error:
-        raise ConfigError(f"{folder} cannot be written", found=str(error), todo="Name another one.") from error
+        with _writing(folder):
+            _show(folder, fresh, old)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
     return made
 
 
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written", found=str(error), todo="Name another one.") from error
+
+
 def _show(folder: Path, fresh: Path, old: Path) -> None:
-    """Let a folder be the fresh one, and keep it where that cannot be."""
+    """Let a folder be the fresh one, and keep it where that cannot be: the old one lies beside it then at worst."""
     if folder.exists():
         folder.rename(old)
     try:
@@ -67,6 +79,7 @@ def _show(folder: Path, fresh: Path, old: Path) -> None:
         if old.exists():
             old.rename(folder)
         raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def upload(folder: Path, url: str, access: Access) -> Sequence[str]:

@@ -27,6 +27,7 @@ from lakeward.entrypoints import glue, job
 from lakeward.entrypoints.commands import package
 from lakeward.entrypoints.job_package import building, wheels
 from lakeward.entrypoints.job_package.building import Order
+from lakeward.entrypoints.job_package.delivery import replace_folder
 from lakeward.entrypoints.job_package.lock import environment_of, pins_of, read_lock
 from lakeward.entrypoints.job_package.own_wheel import make_own_wheel
 from lakeward.entrypoints.job_package.releases import RELEASES, Release, find_release, newest_release
@@ -299,6 +300,40 @@ def test_a_folder_holds_the_package_alone(
     assert lakeward(*command, "--format", "delta").code == 1
     assert (tmp_path / "job/job.json").read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {"job", "site", wheel.name}
+
+
+def test_a_list_of_files_that_is_no_packages_is_a_file_of_somebody(tmp_path: Path) -> None:
+    (tmp_path / "job.json").write_text('{"my": "own"}', "utf-8")
+    with pytest.raises(ConfigError, match=r"files that are of no package"):
+        replace_folder(tmp_path, lambda fresh: {})
+    with pytest.raises(ConfigError, match="/ cannot be a package"):
+        replace_folder(Path("/"), lambda fresh: {})
+
+
+def test_what_fails_as_a_package_is_made_is_no_fault_of_its_folder(tmp_path: Path) -> None:
+    def fail(_fresh: Path) -> dict[str, str]:
+        raise FileNotFoundError("pip is gone")
+
+    with pytest.raises(FileNotFoundError, match="pip is gone"):
+        replace_folder(tmp_path / "job", fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_whose_place_cannot_be_taken_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = tmp_path / "job"
+    replace_folder(job, lambda fresh: (fresh / "job.json").write_text('{"files": {"a": ""}}', "utf-8") and {})
+    rename = Path.rename
+
+    def renamed(path: Path, target: Path) -> Path:
+        if path.name.endswith(".new"):
+            raise OSError("no space left")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", renamed)
+    with pytest.raises(ConfigError, match="cannot be written"):
+        replace_folder(job, lambda fresh: {})
+    assert [path.name for path in tmp_path.iterdir()] == ["job"]
+    assert (job / "job.json").exists()
 
 
 @pytest.mark.usefixtures("index")

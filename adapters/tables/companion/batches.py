@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables import records
-from lakeward.adapters.tables.beside import ANY, CHANGES, QUARANTINE, Beside, refuse_others
+from lakeward.adapters.tables.beside import CHANGES, QUARANTINE, UNKNOWN, Beside, refuse_others
 from lakeward.adapters.tables.companion.entries import BATCH, KIND, RECORD, WORDS
 from lakeward.adapters.tables.records import BatchRecord
 from lakeward.core.books import applied_record
@@ -31,7 +31,7 @@ class Batches:
 
     `n` is always the batch that the table itself is at, `stamped` the one that was remembered last: with
     `has_leftovers` there are entries above `n`, which a batch takes away before it is remembered. What is
-    remembered was read, or written, at a `version` of the table beside it (`ANY` where this process has written
+    remembered was read, or written, at a `version` of the table beside it (`UNKNOWN` where this process has written
     something else since): another process that writes there works on the same batch, and is `met` until it has
     committed.
     """
@@ -44,13 +44,14 @@ class Batches:
         self.epoch = 1
         self.stamped = 0
         self.has_leftovers = False
-        self.version: int | None = ANY
+        self.version: int | None = UNKNOWN
         self.met: CommitConflict | None = None
 
     def refuse_others(self) -> None:
         """Raise CommitConflict where another process has written what is remembered since this one looked."""
-        with self.meeting():
-            refuse_others(self.name, self.table.name, self.table.version, self.version)
+        if self.version != UNKNOWN:
+            with self.meeting():
+                refuse_others(self.name, self.table.name, self.table.version, self.version)
 
     @contextmanager
     def meeting(self) -> Iterator[None]:
@@ -67,7 +68,7 @@ class Batches:
         Raises LockedError where another process was met that has not committed yet.
         """
         upto = max(self.records, default=-1)
-        if upto < progress.batch or not self.records or self.version == ANY or self.met is not None:
+        if upto < progress.batch or not self.records or self.version == UNKNOWN or self.met is not None:
             self.version = self.table.version
             self._read_records(min(upto, progress.batch), progress.batch)
         above = [batch for batch in self.records if batch > progress.batch]
@@ -80,12 +81,13 @@ class Batches:
                 found=f"{'.'.join(self.table.name)} knows {len(self.records)} batches",
                 todo="Put the companion table back, or drop the table to load it anew.",
             )
-        self.has_leftovers |= max(self.stamped, *above, 0) > progress.batch
-        if self.met is not None and above:  # no crash left it: whoever wrote it has yet to commit
-            raise LockedError(self.met.what, found=self.met.found, todo=self.met.todo)
-        self.met = None
         for batch in above:
             del self.records[batch]
+        if not above:
+            self.met = None
+        if self.met is not None and not self.has_leftovers:  # whoever wrote what is above has yet to commit
+            raise LockedError(self.met.what, found=self.met.found, todo=self.met.todo)
+        self.has_leftovers |= max(self.stamped, *above, 0) > progress.batch
         self.epoch = progress.epoch
         of_epoch = [known for known in self.records.values() if known.epoch == progress.epoch]
         return {found.object.name: found.object for known in of_epoch for found in known.facts}

@@ -11,7 +11,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.histories import remembered_types
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables import records
-from lakeward.adapters.tables.beside import ANY, NOTHING
+from lakeward.adapters.tables.beside import NOTHING, UNKNOWN
 from lakeward.adapters.tables.companion.entries import (
     BASE,
     BATCH,
@@ -47,8 +47,7 @@ def remember(
     dimension, batches = companion.dimension, companion.batches
     if batches.has_leftovers:
         batches.refuse_others()
-        companion.table.forget_above(plan.batch - 1)
-        batches.has_leftovers, batches.version = False, companion.table.version
+        batches.version, batches.has_leftovers = companion.table.forget_above(plan.batch - 1), False
     columns = {**columns_of(dimension.sequences), **{c.name: c.type for c in dimension.schema}}
     if PARTIAL & plan.facts.may_need and dimension.key:
         columns |= columns_in_part(dimension)
@@ -94,4 +93,4 @@ def write_down(companion: CompanionTable, upto: int, word: Word) -> None:
     row = pa.table({KIND: [kind], names.BATCH: [upto], RECORD: [records.written_word(word)]})
     companion.table.add(columns, [], row, count=0, partition_by=KIND)
     companion.batches.words.append(word)
-    companion.batches.version = ANY
+    companion.batches.version = UNKNOWN

@@ -77,9 +77,10 @@ def find_images(rows: Rows, batch: pa.Table, most: int) -> StoredRows | None:
 
     Each has a key of its own, so that equal rows of which nothing tells the place stay apart.
     """
-    images = batch.filter(pc.is_valid(batch[names.IMAGE])).select([names.IMAGE])
-    if not rows.are_there or not images.num_rows:
+    has_any = names.IMAGE in batch.column_names and pc.any(pc.is_valid(batch[names.IMAGE])).as_py()
+    if not rows.are_there or not has_any:
         return StoredRows()
+    images = batch.filter(pc.is_valid(batch[names.IMAGE])).select([names.IMAGE])
     wanted = from_arrow(rows.spark(), images).selectExpr(f"{values_in(rows.plan, f'{names.IMAGE}.')} AS {_VALUES}")
     every = rows.all_as_after()
     own = [name for name in _wanted(rows.plan, with_cells=True) if name in every.columns]

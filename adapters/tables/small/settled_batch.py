@@ -8,7 +8,6 @@ from typing import Self
 
 import pyarrow as pa
 
-from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.images import fitted_images
 from lakeward.adapters.spark.line import to_arrow
@@ -56,11 +55,11 @@ class SettledBatch:
         touched = {key for event in batch.events for key in event.keys}
         touched |= {key for reject in batch.rejects for key in reject.keys}
         memory, keys = read_memory(kept, plan, touched)
-        texts = KeyTexts.of(plan.dimension, keys, kept.spark)
-        if needs_memory(plan):
-            memory.holds = {hold.position: hold for hold in holds_of(plan, keys, texts)}
         rows = Rows(plan, table, kept.spark)
         stored = stored_rows(kept, plan, rows, keys, batch.rows)
+        texts = KeyTexts.of(plan.dimension, {*keys, *stored.by_key}, kept.spark)  # a truncate ends rows of any key
+        if needs_memory(plan):
+            memory.holds = {hold.position: hold for hold in holds_of(plan, keys, texts)}
         memory.closed |= dict.fromkeys(_held_before(kept, plan, batch))
         dimension, delivery = folded_dimension(plan), _delivery(kept, plan, batch)
         if plan.splices is None:
@@ -107,7 +106,7 @@ def stored_rows(
     kept: Keeping, plan: MergePlan, rows: Rows, keys: Collection[Key], batch: pa.Table
 ) -> StoredRows:
     """Return the stored rows that a batch meets. Raises NotSmall where they are too many."""
-    if names.IMAGE in batch.column_names and not plan.replaces:
+    if plan.dimension.match is Match.IMAGE and not plan.replaces:
         equal = find_images(rows, batch, kept.small_batch)
         if equal is None:
             raise NotSmall(f"the batch touches more than {kept.small_batch:,} rows")

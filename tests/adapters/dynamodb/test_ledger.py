@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -238,10 +239,11 @@ def test_a_writer_may_sleep_while_another_crashes(fake: Fake) -> None:
 
 
 class SendsTwice:
-    """A client that sends each write twice, as one whose answer was lost is sent again."""
+    """A client that sends each write twice, as one whose answer was lost is sent again; others may act between."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, between: Callable[[], object] = lambda: None) -> None:
         self.client = client
+        self.between = between
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.client, name)
@@ -250,6 +252,7 @@ class SendsTwice:
 
         def ask(**request: Any) -> Any:
             found(**request)
+            self.between()
             return found(**request)
 
         return ask
@@ -262,6 +265,15 @@ def test_a_write_whose_answer_was_lost_counts_once(fake: Fake) -> None:
         ledger.write(TABLE, notes)
     assert known(fake.ledger()) == after(FIRST, MANY, ANEW)
     assert fake.client.items[f"shop/{TABLE}", "head"]["note"] == {"N": "3"}
+
+
+def test_a_write_whose_answer_was_lost_counts_once_though_another_wrote_behind_it(fake: Fake) -> None:
+    """What the other noted of the same objects stays."""
+    applied = Notes(records=[replace(record(1), state=ObjectState.APPLIED, batch=1)], batch=1)
+    others = [lambda: fake.ledger().write(TABLE, applied)]
+    ledger = fake.ledger(SendsTwice(fake.client, lambda: others and others.pop()()))
+    ledger.write(TABLE, Notes(records=[record(1)]))
+    assert known(fake.ledger()) == after(Notes(records=[record(1)]), applied)
 
 
 # What is kept.
@@ -442,7 +454,7 @@ def test_what_dynamodb_puts_off_for_too_long_is_an_error_of_words(ledger_table: 
 def test_a_transaction_that_will_never_pass_is_an_error_at_once(ledger_table: LedgerTable) -> None:
     full = cancelled("ItemCollectionSizeLimitExceeded", "None", "None")
     client = Refuses(ledger_table.client, "transact_write_items", full, 1)
-    with pytest.raises(ConfigError, match="cannot be asked") as raised:
+    with pytest.raises(ConfigError, match="is full for one table of the lake") as raised:
         ledger_table.ledger(client, pause=no_pause).write(TABLE, THREE)
     assert "ItemCollectionSizeLimitExceeded" in str(raised.value.found)
 

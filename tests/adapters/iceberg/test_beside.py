@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 
+import pyarrow as pa
 import pytest
+from altering import opened
 from project import Project
+from pyiceberg.table import Table
+from pyspark.sql import DataFrame
+from ways import use_spark_in_commands
 
 from lakeward.adapters.iceberg import beside
 from lakeward.adapters.iceberg.change import Change
+from lakeward.adapters.spark.names import BATCH
+from lakeward.adapters.tables.beside import CHANGES
+from lakeward.adapters.tables.companion.entries import KIND
 from lakeward.core.errors import TableError
 
 pytestmark = pytest.mark.spark
@@ -26,6 +35,37 @@ def test_what_is_too_much_for_this_process_is_written_by_spark(
     assert [(entry["reason"], entry["waits"]) for entry in project.entries()] == [("cast", 1)]
     assert project.call("quarantine", "discard", "shop.item", "2").code == 0
     assert [name for _, name, _ in project.rows()] == ["bb", "c"]
+
+
+def test_what_spark_appends_behind_another_process_is_taken_out_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch is worked out anew then, and is remembered once."""
+    use_spark_in_commands(monkeypatch)
+    monkeypatch.setattr(beside, "MOST_IN_ARROW", 0)
+    project.put("LOAD00000001.csv", "1,a,1.00\n2,a,1.00\n")
+    project.run()
+    project.put("20261121-100000000.csv", "U,1,b,2.00\nD,2,a,1.00\n")
+    whole, met = beside.IcebergBeside._whole, list[str]()
+
+    def meanwhile(self: beside.IcebergBeside, table: Table, frames: Sequence[DataFrame]) -> DataFrame:
+        if self.suffix == CHANGES and not met:
+            met.append(CHANGES)
+            with opened(project, "shop", "item__changes") as other:
+                other.append(pa.Table.from_pylist([{KIND: "of another", BATCH: 0}], other.schema().as_arrow()))
+        return whole(self, table, frames)
+
+    monkeypatch.setattr(beside.IcebergBeside, "_whole", meanwhile)
+    assert project.run()["shop.item"]["counts"]["applied"] == 2
+    with opened(project, "shop", "item__changes") as changes:
+        found = changes.scan(selected_fields=(KIND, BATCH)).to_arrow().to_pylist()
+        appends = [one for one in changes.snapshots() if one.summary and one.summary["lakeward.append"]]
+    assert len(appends) == 2
+    assert (met, sorted(row[BATCH] for row in found if row[KIND] == "batch")) == ([CHANGES], [1, 2])
+    assert [row[BATCH] for row in found if row[KIND] == "of another"] == [0]
+    project.put("20261121-110000000.csv", "U,1,c,3.00\n")
+    project.run()
+    assert [name for _, name, _ in project.rows()] == ["c"]
 
 
 COLUMNS = '[tables."shop.item"]\nkey = ["id"]\ncolumns = {{ id = "int", name = "string"{} }}\n'

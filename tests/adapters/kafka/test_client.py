@@ -8,6 +8,7 @@ import re
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -232,6 +233,11 @@ def test_a_password_that_was_changed_is_read_again_once(kafka_broker: RunningBro
     assert (values(broker, "changed"), rest) == ([(0, b"x")], [])
     broker, rest = having("old", PASSWORD)
     assert (values(broker, "changed"), rest) == ([(0, b"x")], [])
+    broker, rest = having("old", PASSWORD)
+    readers = [broker.read("changed", 0, 0, 1) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        found = [one.value for records in pool.map(list, readers) for one in records]
+    assert (found, rest) == ([b"x", b"x"], []), "both were refused, and one of them asked"
     for words in (["old", "old"], ["old", "older"]):
         broker, rest = having(*words, "never asked for")
         with pytest.raises(ConfigError, match="refuses access"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +16,6 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import CommitConflict, LockedError, TableError
 from lakeward.core.progress import Progress
 
-WRITTEN = '{"objects": [], "epoch": 1, "at": 1}'
-
 
 class Written:
     """A table with the records of these batches, each of which is a version of it."""
@@ -25,13 +24,13 @@ class Written:
 
     def __init__(self, *batches: int) -> None:
         self.batches = [*batches]
+        self.version = len(batches)
 
-    @property
-    def version(self) -> int:
-        return len(self.batches)
-
-    def rows(self, _condition: str, _wanted: Sequence[str]) -> pa.Table:
-        return pa.table({KIND: [BATCH] * self.version, names.BATCH: self.batches, RECORD: [WRITTEN] * self.version})
+    def rows(self, condition: str, _wanted: Sequence[str]) -> pa.Table:
+        above = int(condition.rpartition("> ")[2])
+        found = [batch for batch in self.batches if batch > above]
+        records = [json.dumps({"objects": [], "epoch": 1, "at": 1}) for batch in found]
+        return pa.table({KIND: [BATCH] * len(found), names.BATCH: found, RECORD: records})
 
 
 def known(written: Written, batch: int) -> Batches:
@@ -54,10 +53,24 @@ def test_what_another_process_writes_meanwhile_is_refused_until_it_is_looked_at(
     found = known(written, 1)
     found.refuse_others()
     written.batches.append(2)
+    written.version += 1
     with pytest.raises(CommitConflict, match="another process works on the table"):
         found.refuse_others()
     with pytest.raises(LockedError, match="another process works on the table") as refused:
         found.objects(Progress(batch=1))
     assert refused.value.retryable
+    assert sorted(found.records) == [1], "what it wrote may yet be written anew"
     found.objects(Progress(batch=2))
+    assert sorted(found.records) == [1, 2]
+    found.refuse_others()
+
+
+def test_what_a_crash_left_is_that_of_nobody_though_an_operator_writes_meanwhile() -> None:
+    written = Written(1, 2)
+    found = known(written, 1)
+    assert found.has_leftovers
+    written.version += 1
+    with pytest.raises(CommitConflict):
+        found.refuse_others()
+    found.objects(Progress(batch=1))
     found.refuse_others()

@@ -138,7 +138,7 @@ CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
         touches_too_many,
         "touches more than 20,000 rows",
     ),
-    "whose images more than `small_batch` rows are equal to": (equals_too_many, "touches more than 20,000 rows"),
+    "where more than `small_batch` stored rows equal an image": (equals_too_many, "touches more than 20,000 rows"),
     "where more than a million entries are remembered, or 250,000 of keys that may matter": (
         remembers_too_much,
         "more than 1,000,000 entries",
