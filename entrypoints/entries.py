@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import MendError
 from lakeward.core.job import Job
 from lakeward.core.memory import Reason
@@ -63,10 +63,15 @@ class Kept:
             return f"let the table follow and replay the row, or give it up; it cannot be fixed: {reason}"
         if reason is not None:
             return f"it cannot be fixed: {reason}"
+        if Reason(entry.reason) is Reason.NO_KEY and self.dimension.match is Match.IMAGE:
+            return COMPARE
         is_replayable = self.rows == self.dimension and is_readable_again(self.dimension, entry)
         return REPLAY if is_replayable else ADVICE[Reason(entry.reason)]
 
 
+COMPARE: Final = (
+    "see why its image is that of no row: compare the table with its source, and load it anew where they differ"
+)
 REPLAY: Final = "correct the settings where they were wrong, and replay the row; or fix it, or give it up"
 WAIT: Final = "it waits for its row; or let the source write the whole row again"
 

@@ -12,6 +12,7 @@ import pytest
 from project import Project
 
 from lakeward.core.images import NOT_THERE, NOT_WHOLE
+from lakeward.entrypoints.entries import COMPARE
 
 pytestmark = pytest.mark.spark
 
@@ -49,6 +50,7 @@ def test_a_change_finds_one_row_by_what_it_was_before(project: Project) -> None:
         ("no_key", row, "no row of the table is equal to the row before the change") for row in (4, 5)
     }
     assert [entry["text"] for entry in project.entries()] == changes[3:]
+    assert {entry["advice"] for entry in project.entries()} == {COMPARE}
     assert "no_key (update): no row" in " ".join(project.call("quarantine", "show", "shop.item").out.split())
 
 

@@ -11,6 +11,7 @@ import typer
 
 from lakeward.adapters.s3.access import find_access, is_url, normal, refuse_other_scheme
 from lakeward.adapters.spark.line import line
+from lakeward.core.errors import ConfigError
 from lakeward.core.numerals import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import AsJson, Debug
@@ -116,6 +117,8 @@ def _package(
     with_boto3: bool = False,
 ) -> Mapping[str, Any]:
     """Make a package where it is wanted; what is wrong there is said before anything is fetched."""
+    if not to.strip():
+        raise ConfigError("--to is empty", todo="Name a folder of its own for the package, or s3://bucket/prefix.")
     refuse_other_scheme(to, "--to")
     place = normal(to) if is_url(to) else None
     order = Order(

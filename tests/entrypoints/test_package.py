@@ -302,6 +302,12 @@ def test_a_folder_holds_the_package_alone(
     assert {path.name for path in tmp_path.iterdir()} == {"job", "site", wheel.name}
 
 
+def test_no_folder_is_not_the_current_one(lakeward: Command, tmp_path: Path) -> None:
+    before = [*tmp_path.iterdir()]
+    ended = lakeward("package", "glue", "--to", " ")
+    assert (ended.code, "--to is empty" in ended.err, [*tmp_path.iterdir()]) == (1, True, before)
+
+
 def test_a_list_of_files_that_is_no_packages_is_a_file_of_somebody(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"my": "own"}', "utf-8")
     with pytest.raises(ConfigError, match=r"files that are of no package"):
