@@ -24,9 +24,9 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.hiding import hidden
 from lakeward.entrypoints.patterns import is_pattern, name_of_entry, plain, quoted, table_name, takes, with_patterns
 from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.secret_masking import mask_secrets
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.stores import read_settings_of
 from lakeward.plugins.manager import load, registry_of
@@ -135,10 +135,13 @@ def _of_table(merged: MergedSettings, wanted: TableName, kinds: Collection[str])
 
 def _flat(path: Sequence[str], value: Any, place: str, kinds: Collection[str]) -> Iterator[_Value]:
     """Yield what stands below a path, one value each, without secrets."""
-    shown = hidden(value, path[-1], kinds)
-    if isinstance(shown, Mapping) and shown and shown == hidden(value, "", kinds):
-        for key, inner in value.items():
-            yield from _flat((*path, str(key)), inner, place, kinds)
+    yield from _masked(path, mask_secrets(value, path[-1], kinds), place)
+
+
+def _masked(path: Sequence[str], shown: Any, place: str) -> Iterator[_Value]:
+    if isinstance(shown, Mapping) and shown:
+        for key, inner in shown.items():
+            yield from _masked((*path, str(key)), inner, place)
     else:
         yield _Value(_toml(path), _plain(shown), place)
 

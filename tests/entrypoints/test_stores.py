@@ -17,7 +17,7 @@ from lakeward.core.errors import ConfigError, LakewardError, PluginError
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints import reference
 from lakeward.entrypoints.context import open_settings
-from lakeward.entrypoints.hiding import is_secret
+from lakeward.entrypoints.secret_masking import HIDDEN, is_secret, mask_secrets
 from lakeward.entrypoints.settings import Configured, load, of_program
 from lakeward.entrypoints.stores import address
 
@@ -292,6 +292,7 @@ def test_secrets_are_hidden_wherever_they_stand(lakeward: Command, tmp_path: Pat
         password = "hunter2"
         [spark.settings]
         "spark.hadoop.fs.s3a.secret.key" = "hunter2"
+        "spark.of.a.team" = "hunter2"
         [tables."shop.orders"]
         key = ["id"]
         rules = [{ rule = "hash", column = "id", to = "h", key = "hunter2" }]
@@ -305,6 +306,90 @@ def test_secrets_are_hidden_wherever_they_stand(lakeward: Command, tmp_path: Pat
         assert "hunter2" not in ended.out + ended.err
     assert "PEPPER" in lakeward("settings", "show").out
     assert '["id"]' in lakeward("settings", "show", "shop.orders").out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jdbc:postgresql://u:p@ss@h/db",
+        "//u:p/w@h",
+        "https://hunter2@host/x",
+        'user=sa;password="my pw, with;semi"',
+        "password={a;b}",
+        "jdbc:sqlserver://h;user=sa;pwd=hunter2",
+        "SharedAccessSignature=sv=1&sig=abc",
+        "https://h/x?sv=1&sig=abc",
+        "jdbc:oracle:thin:scott/tiger@//h",
+        '{"password": "hunter2"}',
+        "-----BEGIN PRIVATE KEY-----\nhunter2",
+        "Basic aHVudGVyMg==",
+    ],
+)
+def test_a_text_that_holds_a_secret_is_hidden_whole(text: str) -> None:
+    assert mask_secrets(text, "url", ["env"]) == HIDDEN
+    assert mask_secrets({"a": [text]}, "source", ["env"]) == {"a": [HIDDEN]}
+    assert mask_secrets({"type": text}, "properties", ["env"]) == {"type": HIDDEN}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "Authorization",
+        "basic.auth.user.info",
+        "ssl.keystore.key",
+        "ssl_key",
+        "sslKey",
+        "pw",
+        "pass",
+        "passcode",
+        "fs.azure.account.key.acme",
+        "X-Amz-Signature",
+        "sig",
+    ],
+)
+def test_a_value_whose_key_is_that_of_a_secret_is_hidden(key: str) -> None:
+    assert mask_secrets("abc", key, ["env"]) == HIDDEN
+    assert mask_secrets({key: "abc"}, "source", ["env"]) == {key: HIDDEN}
+    for shown in ({"env": "X"}, "env:X"):
+        assert mask_secrets(shown, key, ["env"]) == shown
+
+
+@pytest.mark.parametrize("key", ["properties", "catalog_properties", "settings"])
+def test_of_maps_for_others_what_is_not_known_to_be_harmless_is_hidden(key: str) -> None:
+    shown = {
+        "write.target-file-size-bytes": "1",
+        "spark.sql.shuffle.partitions": "8",
+        "sslmode": "require",
+        "uri": "https://host/api",
+        "fips": True,
+        "of": {"env": "X"},
+    }
+    secret = {
+        "something": "abc",
+        "spark.sql.catalog.lake.other": "abc",
+        "write.password": "abc",
+        "hoodie.datasource.hive_sync.jdbcurl": "jdbc:hive2://u:abc@h",
+    }
+    assert mask_secrets({**shown, **secret}, key, ["env"]) == {**shown, **dict.fromkeys(secret, HIDDEN)}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("key", ["id"]),
+        ("columns", {"token": "string", "customer_key": {"type": "int"}}),
+        ("path", "s3://acme-landing/shop"),
+        ("warehouse", "abfss://lake@acme.dfs.core.windows.net/tables"),
+        ("url", "jdbc:sqlserver://db.example.org:1433;databaseName=erp"),
+        ("url", "jdbc:oracle:thin:@//db:1521/shop"),
+        ("name", "arn:aws:secretsmanager:eu-central-1:1:secret:hudi/shop"),
+        ("password", "env:DB_PASSWORD"),
+        ("stores", [{"kind": "secretsmanager", "name": "hudi/"}]),
+        ("previous_key", False),
+    ],
+)
+def test_what_is_no_secret_is_shown(key: str, value: object) -> None:
+    assert mask_secrets(value, key, ["env"]) == value
 
 
 @pytest.mark.usefixtures("mixed")

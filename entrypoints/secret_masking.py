@@ -1,0 +1,95 @@
+"""Settings as they are shown: without what may be a secret, whether it belongs there or not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from lakeward.core.errors import ConfigError
+from lakeward.core.secrets import SecretName
+
+HIDDEN: Final = "(hidden)"
+
+_PARTS: Final = (
+    r"pass|pwd|secret|token|credential|pepper|salt|private|auth|signature|user[ ._-]?info"
+    r"|(?:access|api|shared|account|storage|encryption)[ ._-]?key"
+)
+_OF_SECRETS: Final = re.compile(_PARTS, re.IGNORECASE)
+_WORDS: Final = frozenset({"pw", "sig", "sas"})
+_KEY: Final = "key"
+"""Has a secret as a text, and not as a list: the primary key of a table is one."""
+
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+_IN_TEXT: Final = re.compile(
+    rf"(?:{_PARTS}|(?<![a-z])(?:pw|sig|sas|ssl[ ._-]?key))[\w.-]*[\"']?\s*[=:]"
+    r"|//\S*:.*@|https?://[^/\s]*@|jdbc:\w+:\w+:[^@]+@|-----BEGIN|\b(?:bearer|basic)\s+\S",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A login in a URL, or a secret behind its name."""
+
+_ADDRESSES: Final = re.compile(r"\barn:aws[\w-]*:secretsmanager:[\w-]*:\d*:secret:[\w/+=.@-]+|\bsecretsmanager:")
+"""Where a secret is, in words that would pass for the name of one."""
+
+_MAPS_BY_COLUMN: Final = frozenset({"aggregates", "columns", "kinds", "otherwise", "rename", "sources"})
+"""Keys of tables by the names of columns: one that is called `token` has a type there, and no secret."""
+
+_FREE_MAPS: Final = frozenset({"catalog_properties", "headers", "options", "properties", "settings"})
+"""Keys of what is handed on to Spark, a driver or a catalog, which have names of their own for secrets."""
+
+_HARMLESS: Final = re.compile(
+    r"(?:write|read|commit|history|format|format-version|gc|cache|delta|hoodie)[.-].*|format-version"
+    r"|spark\.sql\.(?!catalog\.[^.]+\.).*|spark\.(?:dynamicAllocation|shuffle|memory|ui|eventLog|serializer)\b.*"
+    r"|spark\.(?:master|default\.parallelism|local\.dir|jars\.packages|(?:driver|executor)\.(?:memory|cores))"
+    r"|(?:spark\.hadoop\.)?(?:fs\.)?s3a?\.(?:endpoint|region|path[.-]style[.-]access)(?:\.region)?"
+    r"|type|uri|warehouse|catalog-impl|io-impl|region|(?:client|glue)\.(?:region|id)"
+    r"|ssl|sslmode|encrypt|trustServerCertificate|(?:connect|socket|login)Timeout|applicationName",
+    re.IGNORECASE,
+)
+
+
+def mask_secrets(value: Any, key: str, kinds: Collection[str]) -> Any:
+    """Return a value of a key without secrets; where a secret is, in one of these `kinds` of places, is shown.
+
+    A text that holds a secret is hidden whole. Of a map whose keys are not lakeward's, only values of keys that
+    are known to be harmless are shown.
+
+    >>> mask_secrets("hunter2", "password", ["env"]), mask_secrets({"env": "DB"}, "password", ["env"])
+    ('(hidden)', {'env': 'DB'})
+    >>> mask_secrets({"sslmode": "require", "x": "hunter2"}, "properties", [])
+    {'sslmode': 'require', 'x': '(hidden)'}
+    """
+    if is_secret(key, value):
+        return value if _is_reference(value, kinds) else HIDDEN
+    if isinstance(value, Mapping):
+        is_by_column = key in _MAPS_BY_COLUMN
+        inside = {n: mask_secrets(one, "" if is_by_column else str(n), kinds) for n, one in value.items()}
+        return {n: _free(str(n), one, kinds) for n, one in inside.items()} if key in _FREE_MAPS else inside
+    if isinstance(value, list):
+        return [mask_secrets(inner, "", kinds) for inner in value]
+    return HIDDEN if isinstance(value, str) and _IN_TEXT.search(_ADDRESSES.sub("", value)) else value
+
+
+def is_secret(key: str, value: Any) -> bool:
+    """Return True if what has such a key may be a secret."""
+    if isinstance(value, bool):
+        return False
+    words = {word.lower() for word in _WORD.findall(key)}
+    is_one = bool(_OF_SECRETS.search(key) or words & _WORDS)
+    return is_one or (_KEY in words and not isinstance(value, list))
+
+
+def _free(name: str, masked: Any, kinds: Collection[str]) -> Any:
+    is_shown = isinstance(masked, bool) or _HARMLESS.fullmatch(name) or _is_reference(masked, kinds)
+    return masked if is_shown else HIDDEN
+
+
+def _is_reference(value: Any, kinds: Collection[str]) -> bool:
+    """Return True if a value says where a secret is, and is none itself."""
+    if isinstance(value, Mapping):
+        return len(value) == 1 and {*value} <= {*kinds} and all(isinstance(name, str) for name in value.values())
+    try:
+        return isinstance(value, str) and SecretName.read(value).kind in kinds
+    except ConfigError:
+        return False
