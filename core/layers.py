@@ -67,11 +67,7 @@ def layer_of_entries(
             broken[entry.table] = entry.error
         elif numbers[identity(entry.table)] > 1:
             alike = [other.origin for other in found if identity(other.table) == identity(entry.table)]
-            broken[entry.table] = ConfigError(
-                f"{entry.table}: more than one entry is for this table",
-                found=" and ".join(alike),
-                todo="Remove all but one; names are compared without case.",
-            )
+            broken[entry.table] = _more_than_one(entry.table, alike)
     whole = [entry for entry in found if entry.table not in broken]
     return SettingsLayer(
         origin=origin,
@@ -109,7 +105,8 @@ def merge(layers: Sequence[SettingsLayer], identity: Callable[[str], Hashable] =
     """Put layers one over the other: of each key of a section, or of a table, the last layer that has it counts.
 
     A key is taken whole: lists and tables below it are not mixed. Tables of two layers are the same where their
-    names have the same `identity`; the name is spelled as the first layer spells it.
+    names have the same `identity`; the name is spelled as the first layer spells it. A table that one layer has
+    under two names is broken, unless that is a file that `fails_whole`.
     """
     content: dict[str, Any] = {}
     places: dict[Path, str] = {}
@@ -118,6 +115,8 @@ def merge(layers: Sequence[SettingsLayer], identity: Callable[[str], Hashable] =
     broken: dict[str, LakewardError] = {}
     for layer in layers:
         spelled = {name: names.get(identity(name), name) for name in _names(layer)}
+        if not layer.fails_whole:
+            broken |= {spelled[name]: error for name, error in _twins(layer, identity).items()}
         for path, value in _leaves(layer.content):
             at = (path[0], spelled[path[1]], *path[2:]) if path[:1] == ("tables",) and path[1:] else path
             _put(content, places, at, value, layer.place(path))
@@ -130,6 +129,27 @@ def merge(layers: Sequence[SettingsLayer], identity: Callable[[str], Hashable] =
         content["tables"] = {name: keys for name, keys in content.get("tables", {}).items() if name not in broken}
         places = {path: place for path, place in places.items() if not _is_of(path, broken)}
     return MergedSettings(content=content, places=places, alone=frozenset(alone), broken=broken)
+
+
+def _twins(layer: SettingsLayer, identity: Callable[[str], Hashable]) -> Mapping[str, LakewardError]:
+    """Return the names of tables that a layer has under more than one, with what to say of each."""
+    found: dict[Hashable, list[str]] = {}
+    for name in _names(layer):
+        found.setdefault(identity(name), []).append(name)
+    return {
+        name: _more_than_one(name, [f"{other!r} in {layer.place(('tables', other))}" for other in alike])
+        for alike in found.values()
+        if len(alike) > 1
+        for name in alike
+    }
+
+
+def _more_than_one(table: str, places: Iterable[str]) -> ConfigError:
+    return ConfigError(
+        f"{table}: more than one entry is for this table",
+        found=" and ".join(places),
+        todo="Remove all but one; names are compared without case.",
+    )
 
 
 def _is_of(path: Path, names: Iterable[str]) -> bool:

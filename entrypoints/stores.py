@@ -48,8 +48,21 @@ def address(place: Path | str) -> Mapping[str, str] | None:
 
 
 def _merged(base: SettingsLayer, file: Path) -> MergedSettings:
-    stores = _stores_of(base, file)
-    return merge([base, *stores], _identity)
+    layers = [base, *_stores_of(base, file)]
+    if len(layers) > 1 or not base.fails_whole:
+        _check_sections(layers)
+    return merge(layers, _identity)
+
+
+def _check_sections(layers: Sequence[SettingsLayer]) -> None:
+    """Raise ConfigError for a section that is none: it would take the place of what other layers have there."""
+    for layer in layers:
+        for section, said in layer.content.items():
+            if not isinstance(said, Mapping):
+                raise ConfigError(
+                    f"{layer.origin}: [{section}] must be a table of keys",
+                    todo="docs/settings.md lists every section.",
+                )
 
 
 def _identity(text: str) -> Hashable:

@@ -108,6 +108,18 @@ def test_what_is_wrong_with_the_rest_stops_all(tmp_path: Path) -> None:
         load(tmp_path / "lakeward.toml")
 
 
+@pytest.mark.parametrize("section", ["tables", "pipeline", "joined", "defaults"])
+@pytest.mark.parametrize("said", ["oops", [], None])
+def test_a_section_of_a_store_that_is_none_is_refused_with_its_place(
+    tmp_path: Path, section: str, said: object
+) -> None:
+    parts = '[tables."shop.orders"]\nkey = ["id"]\n'
+    with pytest.raises(ConfigError, match=rf"more\.json: \[{section}\] must be a table of keys"):
+        opened(tmp_path, {section: said}, parts)
+    with pytest.raises(ConfigError, match=rf"more\.json: \[{section}\] must be a table of keys"):
+        open_settings(f"file:{tmp_path / 'more.json'}")
+
+
 @pytest.mark.parametrize(
     ("stores", "kind", "said"),
     [
