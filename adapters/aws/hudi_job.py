@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lakeward.adapters.aws.column_lists import split_columns
 from lakeward.core.errors import ConfigError
 
 _LISTS: Final = {
@@ -31,7 +32,7 @@ def read_parameters(said: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         if not isinstance(value, str):
             raise ConfigError(f"{place}: {name!r} must be a text", todo="docs/aws/settings.md lists what is read.")
         if name in _LISTS:
-            _put(found, _LISTS[name], [part.strip() for part in value.split(",") if part.strip()], name, place)
+            _put(found, _LISTS[name], split_columns(value), name, place)
         elif name == _TYPE:
             _put(found, "write_mode", _MODES.get(value.upper(), value), name, place)
         else:

@@ -7,10 +7,10 @@ AWS Glue" (aws.amazon.com/blogs/big-data). It has two parameters: `<stack>-icebe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from lakeward.adapters.aws.column_lists import split_columns
 from lakeward.core.errors import ConfigError
 from lakeward.core.layers import SettingsEntry
 from lakeward.core.nearest import nearest
@@ -19,8 +19,6 @@ from lakeward.core.settings_text import read_object
 _OF_A_TABLE: Final = ("primaryKey", "domain", "partitionCols")
 _OF_THE_PIPELINE: Final = ("rawBucket", "rawBucketPrefix", "stageS3BucketName", "warehouses3Path")
 _TODO: Final = "docs/aws/settings.md lists what is read of it."
-_COMMA: Final = re.compile(r",(?![^(]*\))")
-"""A comma that is not within the brackets of a transform."""
 
 
 def read_tables(text: str, place: str) -> Iterator[SettingsEntry]:
@@ -50,9 +48,9 @@ def _table(name: str, said: Any, origin: str) -> tuple[str, Mapping[str, Any]]:
     domain = texts["domain"]
     if not domain or "." in domain:
         raise ConfigError(f"{origin}: `domain` is not the name of a database", todo="It is one word, as `sports`.")
-    found: dict[str, Any] = {"key": _listed(texts["primaryKey"])}
+    found: dict[str, Any] = {"key": split_columns(texts["primaryKey"])}
     if "partitionCols" in texts:
-        found["partition_by"] = _listed(texts["partitionCols"])
+        found["partition_by"] = split_columns(texts["partitionCols"])
     return f"{domain}.{table}", found if domain == schema else {**found, "reads": name}
 
 
@@ -77,7 +75,3 @@ def _texts(said: Any, known: tuple[str, ...], origin: str) -> Mapping[str, str]:
         if not isinstance(value, str):
             raise ConfigError(f"{origin}: {key!r} must be a text", todo=_TODO)
     return said
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in _COMMA.split(text)] if text.strip() else []

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakeward.adapters.aws.asking import asking, client_of
+from lakeward.adapters.aws.column_lists import split_columns
 from lakeward.core.errors import ConfigError
 from lakeward.core.layers import SettingsEntry, SettingsLayer, layer_of_entries
 from lakeward.core.nearest import nearest
@@ -136,13 +137,14 @@ def _keys(item: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
     for name, key in _LISTS.items():
         if name in item:
             found[key] = _listed(item[name], name, origin)
-    return {**found, **_settings(item.get("settings", {}), origin)}
+    found |= _settings(item.get("settings", {}), origin)
+    return {**found, "skip": False} if "enabled" in item else found
 
 
 def _listed(value: Any, name: str, origin: str) -> list[str]:
     if not isinstance(value, str):
         raise ConfigError(f"{origin}: `{name}` must be a text", todo="Separate its columns by commas: `id,region`.")
-    return [part.strip() for part in value.split(",") if part.strip()]
+    return split_columns(value)
 
 
 def _settings(value: Any, origin: str) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
 WORD = "s3cret of a team"
 NUMBERS = count(1)
 PUBLISHED: dict[str, Any] = {
-    "dms_sample.player": {"primaryKey": "id,team_id", "domain": "sports", "partitionCols": "sport,bucket(4, id)"},
+    "dms_sample.player": {"primaryKey": "id,team_id,", "domain": "sports", "partitionCols": "sport,bucket(4, id)"},
     "dms_sample.person": {"primaryKey": "", "domain": "dms_sample", "partitionCols": ""},
 }
 CONFIG = {

@@ -84,6 +84,14 @@ TestPipeline = settings_store_contract(in_one_secret)
 TestTables = settings_store_contract(one_for_each_table)
 
 
+def test_a_comma_within_a_transform_separates_nothing() -> None:
+    said = {
+        "hoodie.datasource.write.recordkey.field": "id,",
+        "hoodie.datasource.write.partitionpath.field": "bucket(16,id), region",
+    }
+    assert read_parameters(said, "secret") == {"key": ["id"], "partition_by": ["bucket(16,id)", "region"]}
+
+
 @pytest.mark.parametrize(
     ("said", "words"),
     [

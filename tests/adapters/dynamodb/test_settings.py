@@ -18,6 +18,7 @@ from lakeward.adapters.dynamodb.settings import ControlTable, build
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.ports import StatusBoard, TableStatus
 from lakeward.entrypoints.api import run
+from lakeward.entrypoints.context import open_settings
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import StoreUnderTest, settings_store_contract
 
@@ -58,13 +59,13 @@ def item(control: str, table: str) -> dict[str, str]:
 def of_a_team(control: str) -> StoreUnderTest:
     put(control, "shop.orders", settings={"key": ["id"], "redelivery": 7, "columns": {"id": "int"}})
     put(control, "shop.lines", settings='key = ["id", "line"]\n', load_status="delta", job_status="failed")
-    put(control, "shop.places", record_key="id,region", partition_key="region", job_name="hudi-places")
+    put(control, "shop.places", record_key="id,region,", partition_key="bucket(16,id),region", job_name="places")
     put(control, "shop.old", enabled=False, settings=WORD)
     put(control, "shop.broken", settings=f"key = {WORD}")
     tables = {
         "shop.orders": {"key": ["id"], "redelivery": 7, "columns": {"id": "int"}},
         "shop.lines": {"key": ["id", "line"]},
-        "shop.places": {"key": ["id", "region"], "partition_by": ["region"]},
+        "shop.places": {"key": ["id", "region"], "partition_by": ["bucket(16,id)", "region"]},
         "shop.old": {"skip": True},
     }
     store = build({"name": control}, RUNTIME)
@@ -88,9 +89,20 @@ def test_an_item_that_is_wrong_is_broken_alone(control: str, attributes: dict[st
     put(control, "shop.orders", **attributes)
     put(control, "shop.lines", enabled=True)
     layer = ControlTable(control).read()
-    assert layer.content["tables"] == {"shop.lines": {}}
+    assert layer.content["tables"] == {"shop.lines": {"skip": False}}
     assert said in str(layer.broken["shop.orders"])
     assert f"dynamodb table {control}, item shop.orders" in str(layer.broken["shop.orders"])
+
+
+def test_an_item_switches_its_table_on_and_off_whatever_the_file_says(control: str, tmp_path: Path) -> None:
+    put(control, "shop.orders", enabled=True, settings={"skip": True})
+    put(control, "shop.lines", enabled=False)
+    put(control, "shop.places", settings={"redelivery": 7})
+    tables = {"orders": "true", "lines": "false", "places": "true"}
+    parts = [f'[tables."shop.{name}"]\nkey = ["id"]\nskip = {skip}\n' for name, skip in tables.items()]
+    store = f"[settings]\nstores = [{{ kind = 'dynamodb', name = '{control}' }}]\n"
+    configured = open_settings(write(tmp_path, MEMORY, store, *parts))
+    assert [*map(str, configured.tables)] == ["shop.orders"]
 
 
 def test_a_table_that_is_not_there_or_is_another_is_said_so(control: str) -> None:
