@@ -88,9 +88,9 @@ def complete(configured: Configured, *, asks: bool = False) -> Configured:
 def _without_refused(configured: Configured) -> Configured:
     """Return settings with the tables of stores that their source or table format does not take failing alone."""
     from lakeward.entrypoints.container import Container  # noqa: PLC0415  # without stores it is not needed so early
-    from lakeward.entrypoints.refusing import refused_by_adapters  # noqa: PLC0415
+    from lakeward.entrypoints.refused_tables import find_tables_refused_by_adapters  # noqa: PLC0415
 
-    return configured.with_refused(refused_by_adapters(configured, Container(configured=configured)))
+    return configured.with_refused(find_tables_refused_by_adapters(configured, Container(configured=configured)))
 
 
 def choose_readable(configured: Configured, wanted: Sequence[str]) -> tuple[Sequence[TableName], int]:

@@ -16,7 +16,7 @@ from lakeward.core.maintaining import layout_changes
 from lakeward.core.numerals import format_count
 from lakeward.core.ports import Landing, Stray, Strays
 from lakeward.entrypoints.patterns import name_of_entry, plain
-from lakeward.entrypoints.refusing import words_of_left_out
+from lakeward.entrypoints.refused_tables import words_of_left_out
 from lakeward.entrypoints.settings import Configured
 
 _FILE: Final = "tables.json"

@@ -33,7 +33,7 @@ from lakeward.entrypoints.histories import history_of
 from lakeward.entrypoints.joins import JoinedSettings, check_joined, joined_of
 from lakeward.entrypoints.matching import match_of
 from lakeward.entrypoints.patterns import is_pattern, name_of_entry, plain, table_name, takes, with_patterns
-from lakeward.entrypoints.refusing import refused_tables
+from lakeward.entrypoints.refused_tables import find_refused_tables
 from lakeward.entrypoints.sections import (
     Settings,
     TableSettings,
@@ -75,10 +75,10 @@ class Configured:
         every = {table_name(name): table for name, table in named.items()}
         self.tables = {name: table for name, table in every.items() if not table.skip and name not in refused}
         self.skipped = every.keys() - self.tables.keys() - refused.keys()
-        if alike := _alike(name for name, table in named.items() if table_name(name) in self.tables):
+        if duplicates := _duplicate_names(name for name, table in named.items() if table_name(name) in self.tables):
             raise ConfigError(
                 f"{file}: names under [tables] are of the same table, or differ only in case",
-                found=", ".join(alike),
+                found=", ".join(duplicates),
                 todo="The lake has one table of that name. Say `skip = true` of the other.",
             )
         entries = {name: self._entry(name) for name in refused}
@@ -384,7 +384,7 @@ def validate(
     """
     if merged is None or not (merged.alone or merged.broken):
         return _validated(content, file, found, merged)
-    refused = refused_tables(content, merged, lambda part, where: _validated(part, file, where=where))
+    refused = find_refused_tables(content, merged, lambda part, where: _validated(part, file, where=where))
     tables = {name: own for name, own in content.get("tables", {}).items() if name not in refused}
     by_name = {name_of_entry(name): error for name, error in refused.items()}
     others = [table for table in found if plain(table) not in map(plain, by_name)]
@@ -411,7 +411,7 @@ def _validated(
     return Configured(settings, file, content, NOTHING_SAID, merged, refused)
 
 
-def _alike(names: Iterable[str]) -> Sequence[str]:
+def _duplicate_names(names: Iterable[str]) -> Sequence[str]:
     """Return the names that are of one table with another, or differ from it in case alone."""
     found: dict[TableName, list[str]] = defaultdict(list)
     for name in names:

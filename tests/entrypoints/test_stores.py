@@ -12,8 +12,9 @@ from commands import Command
 from projects import DMS, MEMORY, write
 from pydantic import BaseModel
 
+from lakeward.adapters.memory import MemoryTarget
 from lakeward.core.dimension import Ordered, TableName
-from lakeward.core.errors import ConfigError, LakewardError, PluginError
+from lakeward.core.errors import ConfigError, LakewardError, PluginError, StoreUnreachable
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints import reference
 from lakeward.entrypoints.context import open_settings
@@ -145,6 +146,39 @@ def test_a_key_that_the_table_format_does_not_know_fails_its_table_alone(tmp_pat
     assert [*configured.refused] == [ORDERS]
     assert "partition_bye" in str(refusal(configured, ORDERS))
     assert "more.json" in str(refusal(configured, ORDERS))
+
+
+def test_of_tables_that_the_table_format_refuses_together_the_later_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build_target(options: Any, _: Any) -> MemoryTarget:
+        folders = [own.get("folder") for own in options["tables"].values()]
+        if len({*folders}) < len(folders):
+            raise ConfigError("two tables have one folder")
+        return MemoryTarget()
+
+    monkeypatch.setattr("lakeward.adapters.memory.build_target", build_target)
+    tables = {name: {**FINE, "folder": folder} for name, folder in {"a.a": "x", "a.b": "y", "a.c": "x"}.items()}
+    configured = opened(tmp_path, {"tables": tables})
+    assert [*map(str, configured.refused)] == ["a.c"]
+    assert "two tables have one folder" in str(configured.refused[TableName("a", "c")])
+
+
+def test_what_may_be_over_soon_refuses_no_table_and_is_left_for_a_later_run(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build_target(options: Any, _: Any) -> MemoryTarget:
+        names = [*map(str, options["tables"])]
+        if "a.c" in names:
+            raise ConfigError("a.c has no folder")
+        if "a.a" in names:
+            raise StoreUnreachable("the catalog does not answer")
+        return MemoryTarget()
+
+    monkeypatch.setattr("lakeward.adapters.memory.build_target", build_target)
+    configured = opened(tmp_path, {"tables": dict.fromkeys(("a.a", "a.b", "a.c"), FINE)})
+    assert [*map(str, configured.refused)] == ["a.c"]
+    assert lakeward("run").code == 75
 
 
 def test_files_are_not_put_away_while_an_entry_that_may_read_them_fails(tmp_path: Path) -> None:

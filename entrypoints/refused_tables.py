@@ -18,7 +18,7 @@ Check: TypeAlias = Callable[[Mapping[str, Any], str], object]
 """Raises ConfigError for settings that cannot be; errors name where they are from."""
 
 
-def refused_tables(
+def find_refused_tables(
     content: Mapping[str, Any], merged: MergedSettings, check: Check
 ) -> Mapping[str, LakewardError]:
     """Return the tables that fail alone, by the names of their entries, with the reason.
@@ -42,7 +42,7 @@ def refused_tables(
             refused[name] = of_table(name, error, places)
     fine = {name: tables[name] for name in alone if name not in refused}
     if not _goes_with(base, {**rest, **fine}, check):
-        refused |= _strangers(base, rest, fine, merged, check)
+        refused |= _conflicting_tables(base, rest, fine, merged, check)
     return refused
 
 
@@ -62,7 +62,7 @@ def _goes_with(base: Mapping[str, Any], tables: Mapping[str, Any], check: Check)
     return True
 
 
-def _strangers(
+def _conflicting_tables(
     base: Mapping[str, Any], rest: Mapping[str, Any], fine: Mapping[str, Any], merged: MergedSettings, check: Check
 ) -> Mapping[str, LakewardError]:
     """Return the tables that do not go with those before them."""
@@ -85,21 +85,21 @@ def of_table(name: str, error: LakewardError, places: Sequence[str]) -> Lakeward
     return ConfigError(what, found="\n".join(part for part in (error.found, origin) if part), todo=error.todo)
 
 
-def refused_by_adapters(configured: Configured, container: Any) -> Mapping[TableName, LakewardError]:
+def find_tables_refused_by_adapters(configured: Configured, container: Any) -> Mapping[TableName, LakewardError]:
     """Return the tables of stores that their source or table format does not take, with the reason.
 
-    What is wrong with the source or the format themselves is left for who builds them.
+    Of tables that it does not take together the later one fails. What is wrong with the source or the format
+    themselves is left for who builds them.
     """
     refused: dict[TableName, LakewardError] = {}
-    if _builds(container):
+    if _config_error(container) is None:
         return refused
-    bare = configured.with_refused(dict.fromkeys(configured.alone, ConfigError("not looked at")))
-    if not _builds(container, bare):
+    waiting = dict.fromkeys(configured.alone, ConfigError("not looked at"))
+    if _config_error(container, configured.with_refused(waiting)) is not None:
         return refused
     for name in configured.alone:
-        others = [other for other in configured.alone if other != name]
-        one = configured.with_refused(dict.fromkeys(others, ConfigError("not looked at")))
-        error = _error_of(container, one)
+        del waiting[name]
+        error = _config_error(container, configured.with_refused({**refused, **waiting}))
         if error is not None:
             places = configured.merged.places_of(_text_of(configured, name))
             refused[name] = of_table(str(name), error, places)
@@ -111,12 +111,11 @@ def _text_of(configured: Configured, name: TableName) -> str:
     return next(named, str(name))
 
 
-def _builds(container: Any, configured: Configured | None = None) -> bool:
-    return _error_of(container, configured) is None
+def _config_error(container: Any, configured: Configured | None = None) -> ConfigError | None:
+    """Return what is wrong with settings where source and table format cannot be made of them, else None.
 
-
-def _error_of(container: Any, configured: Configured | None) -> LakewardError | None:
-    """Return why source and table format cannot be made of settings; None where they can."""
+    An error of another kind comes again to who builds them: it is no reason to refuse a table.
+    """
     from lakeward.entrypoints.container import Container  # noqa: PLC0415  # most settings need none so early
 
     made = container
@@ -127,7 +126,7 @@ def _error_of(container: Any, configured: Configured | None) -> LakewardError | 
         source: Source[Any] = made.source()
         made.target(), made.configured().check_lateness(source.lateness)
     except LakewardError as error:
-        return error
+        return error if isinstance(error, ConfigError) else None
     return None
 
 
