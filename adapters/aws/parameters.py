@@ -70,16 +70,20 @@ class TableParameters:
                 f"{place} has no parameter",
                 todo="Correct its name, or the region (AWS_DEFAULT_REGION). Parameters stand right below the path.",
             )
-        return layer_of_entries(place, [_entry(name, text) for name, text in found.items()])
+        return layer_of_entries(place, [self._entry(name, text) for name, text in found.items()])
 
-
-def _entry(name: str, text: str) -> SettingsEntry:
-    """Return what a parameter says of the table that it is called like."""
-    table, place = name.rpartition("/")[2], f"ssm parameter {name}"
-    try:
-        return SettingsEntry(table=table, origin=place, keys=read_settings(text, place))
-    except ConfigError as error:
-        return SettingsEntry(table=table, origin=place, error=error)
+    def _entry(self, name: str, text: str) -> SettingsEntry:
+        """Return what a parameter says of the table that it is called like behind the path."""
+        table, place = name.removeprefix(f"{self.path.rstrip('/')}/"), f"ssm parameter {name}"
+        try:
+            if "/" in table:
+                raise ConfigError(
+                    f"{place} stands deeper than right below {self.path}",
+                    todo="Call it like its table right below the path, or keep what is no table elsewhere.",
+                )
+            return SettingsEntry(table=table, origin=place, keys=read_settings(text, place))
+        except ConfigError as error:
+            return SettingsEntry(table=table, origin=place, error=error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +119,8 @@ def _value(client: Any, name: str) -> str:
 
 
 def _below(client: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each parameter right below a path."""
-    pages = client.get_paginator("get_parameters_by_path").paginate(Path=path, Recursive=False, WithDecryption=True)
+    """Yield the name and the text of each parameter below a path, however deep."""
+    pages = client.get_paginator("get_parameters_by_path").paginate(Path=path, Recursive=True, WithDecryption=True)
     for page in pages:
         for parameter in page["Parameters"]:
             yield str(parameter["Name"]), str(parameter["Value"])

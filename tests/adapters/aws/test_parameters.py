@@ -26,6 +26,7 @@ from lakeward.plugins.testing import StoreUnderTest, settings_store_contract
 RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
 WORD = "s3cret of a team"
 NUMBERS = count(1)
+BROKEN = ["shop.broken", "below/shop.deeper"]
 PUBLISHED: dict[str, Any] = {
     "dms_sample.player": {"primaryKey": "id,team_id,", "domain": "sports", "partitionCols": "sport,bucket(4, id)"},
     "dms_sample.person": {"primaryKey": "", "domain": "dms_sample", "partitionCols": ""},
@@ -66,7 +67,7 @@ def one_for_each_table(path: str) -> StoreUnderTest:
     put(f"{path}/shop.broken", f'{{"key": {WORD}')
     put(f"{path}/below/shop.deeper", "key = []")
     store = build({"name": f"{path}/", "form": "tables"}, RUNTIME)
-    return StoreUnderTest(store=store, tables=tables, place=path, broken=["shop.broken"], unshown=WORD)
+    return StoreUnderTest(store=store, tables=tables, place=path, broken=BROKEN, unshown=WORD)
 
 
 def as_published(path: str) -> StoreUnderTest:
@@ -124,6 +125,17 @@ def test_a_published_table_that_is_wrong_is_broken_alone(name: str, own: object,
     assert (broken.table, broken.origin) == (name, f"the place, {name}")
     assert said in str(broken.error)
     assert (whole.table, whole.keys, whole.error) == ("sports.d", {"key": ["id"], "reads": "c.d"}, None)
+
+
+def test_a_parameter_that_stands_deeper_fails_alone_and_stops_no_table(path: str, tmp_path: Path) -> None:
+    put(f"{path}/shop.orders", 'key = ["id"]')
+    put(f"{path}/old/shop.orders", 'key = ["id"]')
+    stores = f"[settings]\nstores = [{{ kind = 'ssm', name = '{path}', form = 'tables' }}]\n"
+    configured = open_settings(write(tmp_path, MEMORY, stores))
+    assert configured.dimension(TableName("shop", "orders")).key == ("id",)
+    assert [str(error.what) for error in configured.refused.values()] == [
+        f"ssm parameter {path}/old/shop.orders stands deeper than right below {path}"
+    ]
 
 
 def test_two_published_tables_of_one_name_in_the_lake_are_both_broken(path: str) -> None:
