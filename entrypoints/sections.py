@@ -7,7 +7,7 @@ names the nearest one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -86,6 +86,10 @@ class PipelineSettings(Strict):
     )
 
 
+ADDED_TO_QUEUES: Final = ("tables", "tables_at")
+"""What lakeward itself hands to a queue beside the keys of the settings."""
+
+
 class QueueSettings(BaseModel):
     """What says which tables to look at; see docs/queues.md. What a kind of queue adds stands beside these keys."""
 
@@ -99,6 +103,13 @@ class QueueSettings(BaseModel):
         description="How often all tables are looked at, whatever the queue tells, as `1h`, `30m` or `1d`; with "
         "`0` each time.",
     )
+
+    @model_validator(mode="after")
+    def _has_no_keys_of_others(self) -> QueueSettings:
+        own = self.model_extra or {}
+        if unknown := [key for key in own if self.kind == "poll" or key in ADDED_TO_QUEUES]:
+            raise ValueError(f"there is no key `{unknown[0]}`: leave it out; docs/queues.md lists what there is")
+        return self
 
 
 class CatalogueSettings(BaseModel):

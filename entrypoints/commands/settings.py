@@ -46,7 +46,7 @@ Example: [bold]lakeward settings show shop.orders[/]
 CHECK = """Read all settings, and say what is wrong, by table.
 
 A table of which a settings store says what cannot be fails alone. It ends with 1 where anything is wrong. Neither
-the catalogue of the source nor Spark is asked.
+the catalogue of the source nor Spark is asked, nor are queue, ledger and lease.
 
 Example: [bold]lakeward settings check --json[/]
 """
@@ -170,6 +170,7 @@ def check(config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug =
     configured = open_settings(config)
     with container_of(configured) as container:
         container.source(), container.target()
+        container.queue(), container.ledger(), container.lease(), container.statistics()
     code = 1 if configured.refused else 0
     if as_json:
         listed = [_checked(configured, name) for name in (*configured.tables, *configured.left_out)]

@@ -272,6 +272,28 @@ def test_check_of_settings_that_are_fine_ends_with_0(lakeward: Command, tmp_path
     assert lakeward("settings", "check").code == 1
 
 
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ('[queue]\nkind = "sqs"\nurl = "landing"', "[queue.url]"),
+        ('[queue]\nkind = "sqs"\nurl = "https://sqs/1/landing"\ntables = ["a"]', "there is no key `tables`"),
+        ('[queue]\nkind = "sqlite"\ntables_at = "a"', "there is no key `tables_at`"),
+        ('[queue]\nkind = "sqlite"\nvisible = "1m"', "no key 'visible'"),
+        ('[queue]\nkind = "poll"\nvisibility = "1m"', "there is no key `visibility`"),
+        ('[ledger]\nkind = "dynamodb"', "[ledger] lacks the key 'table'"),
+        ('[lease]\nkind = "dynamodb"\ntable = "leases"\nttl = "1s"', "[lease.ttl]"),
+        ('[statistics]\nkind = "file"\nplace = "a"', "no key 'place'"),
+    ],
+)
+def test_check_says_what_is_wrong_with_queue_ledger_and_lease(
+    lakeward: Command, tmp_path: Path, section: str, said: str
+) -> None:
+    write(tmp_path, MEMORY, f"{section}\n", '[tables."shop.orders"]\nkey = ["id"]\n')
+    ended = lakeward("settings", "check")
+    assert ended.code == 1
+    assert said in " ".join(ended.err.split())
+
+
 @pytest.mark.usefixtures("mixed")
 def test_the_others_are_planned_run_and_shown_and_what_is_left_out_is_said(lakeward: Command) -> None:
     for command in ("plan", "run", "status"):
