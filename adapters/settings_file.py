@@ -35,10 +35,12 @@ class SettingsFile:
         try:
             text = self.path.read_text(encoding="utf-8-sig")
         except FileNotFoundError as error:
-            raise ConfigError(
-                f"{self.path} does not exist",
-                todo="Write one (docs/tutorial.md begins with it), or name another with --config.",
-            ) from error
+            todo = (
+                "Write one (docs/tutorial.md begins with it), or name another with --config."
+                if self.fails_whole
+                else "Write it, or correct the name of the store under [settings], or its address."
+            )
+            raise ConfigError(f"{self.path} does not exist", todo=todo) from error
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{self.path} cannot be read", found=str(error)) from error
         place = str(self.path)

@@ -24,7 +24,8 @@ def write_back(container: Any, runs: Iterable[TableRun]) -> Sequence[str]:
             if isinstance(store, StatusBoard):
                 store.write(statuses)
         except LakewardError as error:
-            words.append(f"How tables were left could not be written back: {error.what} ({error.found}).")
+            found = f" ({error.found})" if error.found else ""
+            words.append(f"How tables were left could not be written back: {error.what}{found}.")
     return words
 
 

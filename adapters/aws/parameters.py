@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from lakeward.adapters.aws.asking import asking, client_of
 from lakeward.adapters.aws.published import read_pipeline, read_tables
+from lakeward.adapters.aws.service_errors import client_of, translate_errors
 from lakeward.core.errors import ConfigError
 from lakeward.core.layers import SettingsEntry, SettingsLayer, layer_of_entries
 from lakeward.core.ports import SettingsStore
@@ -49,7 +49,7 @@ class PipelineParameter:
     def read(self) -> SettingsLayer:
         """Return what is in the parameter."""
         place = f"ssm parameter {self.name}"
-        with asking(place, _PAGE):
+        with translate_errors(place, _PAGE):
             text = _value(client_of("ssm"), self.name)
         return SettingsLayer(origin=place, content=read_settings(text, place))
 
@@ -63,7 +63,7 @@ class TableParameters:
     def read(self) -> SettingsLayer:
         """Return what is in the parameters; raises ConfigError where there is none, which is a wrong path."""
         place = f"ssm path {self.path}"
-        with asking(place, _PAGE):
+        with translate_errors(place, _PAGE):
             found = dict(_below(client_of("ssm"), self.path))
         if not found:
             raise ConfigError(
@@ -96,10 +96,10 @@ class PublishedParameters:
         """Return the tables of the one parameter, and the places of the other."""
         tables, config = (f"{self.stack}-iceberg-{name}" for name in ("tables", "config"))
         place, of_config = f"ssm parameter {tables}", f"ssm parameter {config}"
-        with asking(place, _PAGE):
+        with translate_errors(place, _PAGE):
             client = client_of("ssm")
             text = _value(client, tables)
-        with asking(of_config, _PAGE):
+        with translate_errors(of_config, _PAGE):
             answer = client.get_parameters(Names=[config], WithDecryption=True)
         entries = [*read_tables(text, place)]
         sections: dict[str, Mapping[str, Any]] = {}

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from lakeward.adapters.aws.asking import asking, client_of
 from lakeward.adapters.aws.hudi_job import read_parameters
+from lakeward.adapters.aws.service_errors import client_of, translate_errors
 from lakeward.core.errors import ConfigError
 from lakeward.core.layers import SettingsEntry, SettingsLayer, layer_of_entries
 from lakeward.core.ports import SettingsStore
@@ -55,7 +55,7 @@ class PipelineSecret:
     def read(self) -> SettingsLayer:
         """Return what is in the secret."""
         place = f"secret {self.name}"
-        with asking(place, _PAGE):
+        with translate_errors(place, _PAGE):
             text = _value(client_of("secretsmanager"), self.name)
         return SettingsLayer(origin=place, content=read_settings(text, place))
 
@@ -70,7 +70,7 @@ class TableSecrets:
     def read(self) -> SettingsLayer:
         """Return what is in the secrets; raises ConfigError where there is none, which is a wrong prefix."""
         place = f"secrets {self.prefix}*"
-        with asking(place, _PAGE):
+        with translate_errors(place, _PAGE):
             client = client_of("secretsmanager")
             tables = [*_below(client, self.prefix)] if self.tables is None else self.tables
         if not tables:
@@ -81,7 +81,7 @@ class TableSecrets:
         name = f"{self.prefix}{table}"
         place = f"secret {name}"
         try:
-            with asking(place, _PAGE):
+            with translate_errors(place, _PAGE):
                 text = _value(client, name)
             keys = read_parameters(read_settings(text, place), place)
         except ConfigError as error:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from lakeward.adapters.aws.asking import asking, client_of
+from lakeward.adapters.aws.service_errors import client_of, translate_errors
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Secrets
 from lakeward.core.secrets import Secret
@@ -31,7 +31,7 @@ class AwsSecrets(ABC):
     def read(self, name: str) -> Secret:
         """Return a secret, or a field of one; raises ConfigError where it is not there, without showing it."""
         (place, _, field), what = name.partition("#"), f"the secret {self.kind}:{name}"
-        with asking(what, _PAGE):
+        with translate_errors(what, _PAGE):
             found = self._ask(self._client(), place)
         return Secret(found if not field else _field_of(found, field, what))
 

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakeward.adapters.aws.asking import asking, client_of
 from lakeward.adapters.aws.column_lists import split_columns
-from lakeward.core.errors import ConfigError
+from lakeward.adapters.aws.service_errors import client_of, translate_errors
+from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.layers import SettingsEntry, SettingsLayer, layer_of_entries
 from lakeward.core.nearest import nearest
+from lakeward.core.numerals import format_count
 from lakeward.core.ports import SettingsStore, TableStatus
 from lakeward.core.settings_text import read_settings
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
@@ -50,7 +51,7 @@ class ControlTable:
 
     def read(self) -> SettingsLayer:
         """Return what the items say; the other attributes of one that is not enabled are not looked at."""
-        with asking(self.place, _PAGE):
+        with translate_errors(self.place, _PAGE):
             items = [*_scan(client_of("dynamodb"), TableName=self.name, ConsistentRead=True)]
         nameless = [item for item in items if not isinstance(item.get(_KEY), str)]
         if nameless:
@@ -78,15 +79,29 @@ class WrittenControlTable(ControlTable):
     """A control table that takes down how runs end."""
 
     def write(self, statuses: Sequence[TableStatus]) -> None:
-        """Write into the items that are there; one that is removed meanwhile is not made again."""
-        with asking(self.place, _PAGE):
+        """Write into the items that are there; one that is removed meanwhile is not made again.
+
+        One that cannot be written stops no other. Raises the first error, with how many there were.
+        """
+        with translate_errors(self.place, _PAGE):
             client = client_of("dynamodb")
             names = {"ProjectionExpression": "#key", "ExpressionAttributeNames": {"#key": _KEY}}
             items = _scan(client, TableName=self.name, ConsistentRead=True, **names)
             spelled = {str(item[_KEY]).lower(): item[_KEY] for item in items}
-            for status in statuses:
-                if status.table.lower() in spelled:
-                    self._update(client, spelled[status.table.lower()], status)
+        known = [(spelled[one.table.lower()], one) for one in statuses if one.table.lower() in spelled]
+        errors: list[LakewardError] = []
+        for table, status in known:
+            try:
+                with translate_errors(f"{self.place}, item {table}", _PAGE, "written"):
+                    self._update(client, table, status)
+            except LakewardError as error:
+                errors.append(error)
+                if _is_cut_off(error):
+                    break
+        if errors:
+            first, number = errors[0], format_count(len(errors) - 1, "other item", "other items")
+            more = f"so it is with {number}" if errors[1:] else None
+            raise type(first)(first.what, found="; ".join(filter(None, (first.found, more))), todo=first.todo)
 
     def _update(self, client: Any, table: str, status: TableStatus) -> None:
         said = {
@@ -108,6 +123,13 @@ class WrittenControlTable(ControlTable):
             )
         except client.exceptions.ConditionalCheckFailedException:
             return
+
+
+def _is_cut_off(error: LakewardError) -> bool:
+    """Return True if there was no answer, for which each further item would wait as long."""
+    from lakeward.adapters.aws.failures import CUT_OFF  # noqa: PLC0415  # it imports boto3
+
+    return isinstance(error.__cause__, CUT_OFF)
 
 
 def _scan(client: Any, **arguments: Any) -> Iterator[Mapping[str, Any]]:

@@ -13,10 +13,12 @@ from projects import DMS, MEMORY, write
 from pydantic import BaseModel
 
 from lakeward.adapters.memory import MemoryTarget
+from lakeward.adapters.settings_file import SettingsFile
 from lakeward.core.dimension import Ordered, TableName
 from lakeward.core.errors import ConfigError, LakewardError, PluginError, StoreUnreachable
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints import reference
+from lakeward.entrypoints.api import run
 from lakeward.entrypoints.context import open_settings
 from lakeward.entrypoints.secret_masking import HIDDEN, is_secret, mask_secrets
 from lakeward.entrypoints.settings import Configured, load, of_program
@@ -232,6 +234,24 @@ def test_a_file_that_is_there_is_no_address(tmp_path: Path, monkeypatch: pytest.
     Path("ssm:shop").touch()
     assert address("ssm:shop") is None
     assert address("file:lakeward.toml") == {"kind": "file", "name": "lakeward.toml"}
+
+
+class SilentBoard(SettingsFile):
+    """Settings of a file, into which nothing can be written back, for a reason that is not known."""
+
+    def write(self, _: object) -> None:
+        raise StoreUnreachable("the board does not answer")
+
+
+def test_a_warning_of_what_cannot_be_written_back_says_no_more_than_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeward.adapters.settings_file.SettingsFile", SilentBoard)
+    opened(tmp_path, {"tables": {"shop.orders": FINE}})
+    document = run(str(tmp_path / "lakeward.toml"), log="off")
+    assert document["warnings"] == [
+        "How tables were left could not be written back: the board does not answer."
+    ]
 
 
 # The commands.

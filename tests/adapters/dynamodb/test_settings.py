@@ -10,11 +10,11 @@ from typing import Any
 import boto3
 import pytest
 from boto3.dynamodb.types import TypeSerializer
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EndpointConnectionError
 from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
 
-from lakeward.adapters.dynamodb.settings import ControlTable, build
+from lakeward.adapters.dynamodb.settings import ControlTable, WrittenControlTable, build
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.ports import StatusBoard, TableStatus
 from lakeward.entrypoints.api import run
@@ -188,9 +188,42 @@ def test_what_cannot_be_written_back_is_a_warning_and_ends_no_run(
             patched.setattr("lakeward.adapters.dynamodb.settings.WrittenControlTable._update", _refused)
             document = run(str(file), log="off")
         assert document["exit_code"] == 0
-        assert (f"could not be written back: dynamodb table {control} may not be read" in json.dumps(document)) is (
-            back == "true"
-        )
+        said = f"could not be written back: dynamodb table {control}, item shop.orders may not be written (AWS"
+        assert (said in json.dumps(document)) is (back == "true")
+
+
+def test_an_item_that_cannot_be_written_stops_no_other(control: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["shop.a", "shop.b", "shop.c", "shop.d"]
+    for name in names:
+        put(control, name)
+    update = WrittenControlTable._update
+
+    def refuse_some(self: WrittenControlTable, client: Any, table: str, status: TableStatus) -> None:
+        if table in ("shop.a", "shop.c"):
+            _refused()
+        update(self, client, table, status)
+
+    monkeypatch.setattr(WrittenControlTable, "_update", refuse_some)
+    with pytest.raises(ConfigError, match=r"item shop\.a may not be written") as refused:
+        WrittenControlTable(control).write([TableStatus(table=name, at=AT, is_loaded=True) for name in names])
+    assert str(refused.value.found).endswith("; so it is with 1 other item")
+    assert [name for name in names if "job_status" in item(control, name)] == ["shop.b", "shop.d"]
+
+
+def test_without_a_connection_no_further_item_is_tried(control: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def fail(_: object, __: object, table: str, ___: object) -> None:
+        tried.append(table)
+        raise EndpointConnectionError(endpoint_url="http://nowhere")
+
+    for name in ("shop.a", "shop.b"):
+        put(control, name)
+    monkeypatch.setattr(WrittenControlTable, "_update", fail)
+    statuses = [TableStatus(table=name, at=AT, is_loaded=True) for name in ("shop.a", "shop.b")]
+    with pytest.raises(StoreUnreachable, match="cannot be written now"):
+        WrittenControlTable(control).write(statuses)
+    assert tried == ["shop.a"]
 
 
 def _refused(*_: object, **__: object) -> None:

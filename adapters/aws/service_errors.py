@@ -1,11 +1,11 @@
-"""Asking a service of AWS, as the AWS command line asks it; what it refuses is said in words of what to do."""
+"""Clients of services of AWS, reached as the AWS command line reaches them, and their errors in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
 
@@ -27,7 +27,7 @@ _LATER: Final = (
 
 
 def client_of(service: str) -> Any:
-    """Return a client of a service. It is made within `asking`, which says what is missing."""
+    """Return a client of a service. It is made within `translate_errors`, which says what is missing."""
     import boto3  # noqa: PLC0415  # who asks AWS nothing needs none of it
     from botocore.config import Config  # noqa: PLC0415
 
@@ -35,8 +35,8 @@ def client_of(service: str) -> Any:
 
 
 @contextmanager
-def asking(what: str, page: str) -> Iterator[None]:
-    """Say why AWS did not give `what` is asked for; `page` has the permissions.
+def translate_errors(what: str, page: str, done: Literal["read", "written"] = "read") -> Iterator[None]:
+    """Say why AWS did not let `what` be read or be written; `page` has the permissions.
 
     Raises ConfigError where it is not there or not allowed, StoreUnreachable for what may be over soon, and
     SetupError without boto3.
@@ -46,13 +46,16 @@ def asking(what: str, page: str) -> Iterator[None]:
     from lakeward.adapters.aws.failures import explaining_errors  # noqa: PLC0415  # it imports boto3
 
     def refused(what: str, error: ClientError) -> LakewardError:
-        return _refused(what, error, page)
+        return _refused(what, error, page, done)
 
-    with explaining_errors(what, page, refused, _unreachable):
+    def unreachable(what: str, found: str) -> LakewardError:
+        return _unreachable(what, found, done)
+
+    with explaining_errors(what, page, refused, unreachable):
         yield
 
 
-def _refused(what: str, error: ClientError, page: str) -> LakewardError:
+def _refused(what: str, error: ClientError, page: str, done: str) -> LakewardError:
     from lakeward.adapters.aws.failures import answer_of  # noqa: PLC0415  # it imports boto3
 
     code, said, status = answer_of(error)
@@ -65,15 +68,15 @@ def _refused(what: str, error: ClientError, page: str) -> LakewardError:
         )
     if code in _DENIED:
         found = f"{found} ({error.operation_name})"
-        return ConfigError(f"{what} may not be read", found=found, todo=f"{page} has the permissions.")
+        return ConfigError(f"{what} may not be {done}", found=found, todo=f"{page} has the permissions.")
     if code in _LATER or status >= 500:
-        return _unreachable(what, found)
-    return ConfigError(f"{what} cannot be read", found=found, todo=f"See {page}.")
+        return _unreachable(what, found, done)
+    return ConfigError(f"{what} cannot be {done}", found=found, todo=f"See {page}.")
 
 
-def _unreachable(what: str, found: str) -> StoreUnreachable:
+def _unreachable(what: str, found: str, done: str) -> StoreUnreachable:
     return StoreUnreachable(
-        f"{what} cannot be read now",
+        f"{what} cannot be {done} now",
         found=found,
         todo="Nothing is lost: run again. If that goes on: is the network there, and AWS_DEFAULT_REGION right?",
     )
