@@ -96,6 +96,6 @@ def test_the_control_table_of_the_page_is_one_and_its_attributes_are_those_of_th
     )
     client.put_item(TableName=given["--table-name"], Item=JSON[2])
     layer = ControlTable(given["--table-name"]).read()
-    keys = {"key": ["id"], "partition_by": ["region"], "lateness": "24h"}
+    keys = {"key": ["id"], "partition_by": ["region"], "lateness": "24h", "skip": False}
     assert (layer.content["tables"], layer.broken) == ({"shop.orders": keys}, {})
     assert [name for name in _KNOWN if f"`{name}`" not in text(PAGE)] == []
