@@ -12,11 +12,11 @@ from lakeward.core.secrets import SecretName
 HIDDEN: Final = "(hidden)"
 
 _PARTS: Final = (
-    r"pass|pwd|secret|token|credential|pepper|salt|private|auth|signature|user[ ._-]?info"
+    r"pass|pwd|secret|token|credential|pepper|salt|private|auth|signature|cookie|user[ ._-]?info"
     r"|(?:access|api|shared|account|storage|encryption)[ ._-]?key"
 )
 _OF_SECRETS: Final = re.compile(_PARTS, re.IGNORECASE)
-_WORDS: Final = frozenset({"pw", "sig", "sas"})
+_WORDS: Final = frozenset({"pw", "psk", "sig", "sas"})
 _KEY: Final = "key"
 """Has a secret as a text, and not as a list: the primary key of a table is one."""
 
@@ -24,10 +24,11 @@ _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 _IN_TEXT: Final = re.compile(
     rf"(?:{_PARTS}|(?<![a-z])(?:pw|sig|sas|ssl[ ._-]?key))[\w.-]*[\"']?\s*[=:]"
-    r"|//\S*:.*@|https?://[^/\s]*@|jdbc:\w+:\w+:[^@]+@|-----BEGIN|\b(?:bearer|basic)\s+\S",
+    r"|//\S*:.*@|(?<!abfs:)(?<!abfss:)(?<!wasb:)(?<!wasbs:)//[^/\s]*@|jdbc:\w+:\w+:[^@]+@|\A[\w$#.-]+/\S+@"
+    r"|-----BEGIN|\b(?:bearer|basic)\s+\S",
     re.IGNORECASE | re.DOTALL,
 )
-"""A login in a URL, or a secret behind its name."""
+"""A login in a URL or before an address, or a secret behind its name. Azure has `container@account` in URLs."""
 
 _ADDRESSES: Final = re.compile(r"\barn:aws[\w-]*:secretsmanager:[\w-]*:\d*:secret:[\w/+=.@-]+|\bsecretsmanager:")
 """Where a secret is, in words that would pass for the name of one."""

@@ -402,6 +402,8 @@ def test_secrets_are_hidden_wherever_they_stand(lakeward: Command, tmp_path: Pat
         "jdbc:postgresql://u:p@ss@h/db",
         "//u:p/w@h",
         "https://hunter2@host/x",
+        "redis://hunter2@host",
+        "scott/tiger@db",
         'user=sa;password="my pw, with;semi"',
         "password={a;b}",
         "jdbc:sqlserver://h;user=sa;pwd=hunter2",
