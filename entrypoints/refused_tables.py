@@ -132,4 +132,4 @@ def _config_error(container: Any, configured: Configured | None = None) -> Confi
 
 def words_of_left_out(left_out: Mapping[TableName, Iterable[str]]) -> Sequence[str]:
     """Return what to say of tables that a store leaves out."""
-    return [f"{name} is left out, as {' and '.join(places)} says." for name, places in left_out.items()]
+    return [f"{name} is left out, as {' and '.join(places)} says." for name, places in sorted(left_out.items())]

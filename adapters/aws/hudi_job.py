@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakeward.adapters.aws.column_lists import split_columns
+from lakeward.adapters.aws.column_lists import split_columns, split_key
 from lakeward.core.errors import ConfigError
 
 _LISTS: Final = {
@@ -32,7 +32,8 @@ def read_parameters(said: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         if not isinstance(value, str):
             raise ConfigError(f"{place}: {name!r} must be a text", todo="docs/aws/settings.md lists what is read.")
         if name in _LISTS:
-            _put(found, _LISTS[name], split_columns(value), name, place)
+            split = split_key if _LISTS[name] == "key" else split_columns
+            _put(found, _LISTS[name], split(value, f"{place}, {name}"), name, place)
         elif name == _TYPE:
             _put(found, "write_mode", _MODES.get(value.upper(), value), name, place)
         else:

@@ -7,6 +7,7 @@ AWS Glue" (aws.amazon.com/blogs/big-data). It has two parameters: `<stack>-icebe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from lakeward.core.settings_text import read_object
 
 _OF_A_TABLE: Final = ("primaryKey", "domain", "partitionCols")
 _OF_THE_PIPELINE: Final = ("rawBucket", "rawBucketPrefix", "stageS3BucketName", "warehouses3Path")
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+"""The name of a bucket (docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html)."""
 _TODO: Final = "docs/aws/settings.md lists what is read of it."
 
 
@@ -48,9 +51,9 @@ def _table(name: str, said: Any, origin: str) -> tuple[str, Mapping[str, Any]]:
     domain = texts["domain"]
     if not domain or "." in domain:
         raise ConfigError(f"{origin}: `domain` is not the name of a database", todo="It is one word, as `sports`.")
-    found: dict[str, Any] = {"key": split_columns(texts["primaryKey"])}
+    found: dict[str, Any] = {"key": split_columns(texts["primaryKey"], f"{origin}, primaryKey")}
     if "partitionCols" in texts:
-        found["partition_by"] = split_columns(texts["partitionCols"])
+        found["partition_by"] = split_columns(texts["partitionCols"], f"{origin}, partitionCols")
     return f"{domain}.{table}", found if domain == schema else {**found, "reads": name}
 
 
@@ -58,6 +61,13 @@ def read_pipeline(text: str, place: str) -> Mapping[str, Any]:
     """Return the sections that the parameter with the buckets stands for; raises ConfigError where it is wrong."""
     texts = _texts(read_object(text, place), _OF_THE_PIPELINE, place)
     found: dict[str, Any] = {}
+    for key in ("rawBucket", "stageS3BucketName"):
+        if key in texts and not _BUCKET.fullmatch(texts[key]):
+            raise ConfigError(
+                f"{place}: {key!r} is not the name of a bucket",
+                found=f"it is {texts[key]!r}",
+                todo="It is the name alone, without s3:// and without a prefix.",
+            )
     if "rawBucket" in texts:
         path = "/".join(part for part in (texts["rawBucket"], texts.get("rawBucketPrefix", "").strip("/")) if part)
         found["source"] = {"path": f"s3://{path}"}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakeward.adapters.aws.column_lists import split_columns
+from lakeward.adapters.aws.column_lists import split_columns, split_key
 from lakeward.adapters.aws.service_errors import client_of, translate_errors
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.layers import SettingsEntry, SettingsLayer, layer_of_entries
@@ -68,6 +68,9 @@ class ControlTable:
 
     def _entry(self, item: Mapping[str, Any]) -> SettingsEntry:
         table, origin = item[_KEY], f"{self.place}, item {item[_KEY]}"
+        if "*" in table:
+            error = ConfigError(f"{origin} names no one table", todo="Patterns stand in the settings file.")
+            return SettingsEntry(table=table, origin=origin, error=error)
         try:
             return SettingsEntry(table=table, origin=origin, keys=_keys(item, origin))
         except ConfigError as error:
@@ -166,7 +169,8 @@ def _keys(item: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
 def _listed(value: Any, name: str, origin: str) -> list[str]:
     if not isinstance(value, str):
         raise ConfigError(f"{origin}: `{name}` must be a text", todo="Separate its columns by commas: `id,region`.")
-    return split_columns(value)
+    split = split_key if _LISTS[name] == "key" else split_columns
+    return split(value, f"{origin}, {name}")
 
 
 def _settings(value: Any, origin: str) -> Mapping[str, Any]:
