@@ -8,7 +8,10 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import AfterValidator
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
-_LEAST, _MOST = 60, 12 * 3600
+LEAST: Final = 60
+"""Seconds for which what was received is hidden, at the least."""
+
+_MOST: Final = 12 * 3600
 
 
 def seconds_of(visibility: str) -> int:
@@ -21,7 +24,7 @@ def seconds_of(visibility: str) -> int:
 
 
 def _visibility(text: str) -> str:
-    if not re.fullmatch(r"\d{1,6}[smh]", text) or not _LEAST <= seconds_of(text) <= _MOST:
+    if not re.fullmatch(r"\d{1,6}[smh]", text) or not LEAST <= seconds_of(text) <= _MOST:
         raise ValueError('must be a duration from "1m" to "12h", as "5m"')
     return text
 

@@ -22,23 +22,23 @@ _CAME_BY_TRAIL: Final = ("CompleteMultipartUpload", "CopyObject", "PostObject", 
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MessageContent:
     """What a message tells of: objects that came, by their URLs, and tables by their names; nothing of a delete."""
 
     objects: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
 
 
-def read_message(text: str) -> Told | None:
+def read_message(text: str) -> MessageContent | None:
     """Return what the text of a message tells, or None where its form is not known.
 
     >>> read_message('{"table": "shop.orders"}')
-    Told(objects=(), tables=('shop.orders',))
+    MessageContent(objects=(), tables=('shop.orders',))
     """
     content = _object_in(text)
     if content is not None and content.get("Type") == "Notification" and isinstance(content.get("Message"), str):
         content = _object_in(content["Message"])
-    return None if content is None else _told(content)
+    return None if content is None else _read_event(content)
 
 
 def _object_in(text: str) -> Mapping[str, Any] | None:
@@ -49,17 +49,17 @@ def _object_in(text: str) -> Mapping[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def _told(content: Mapping[str, Any]) -> Told | None:
+def _read_event(content: Mapping[str, Any]) -> MessageContent | None:
     """Return what an event tells; None where it is of no known form, or lacks what belongs to its form."""
     try:
         if "Records" in content:
-            return Told(objects=tuple(_of_records(content["Records"])))
+            return MessageContent(objects=tuple(_of_records(content["Records"])))
         if content.get("source") == "aws.s3":
-            return Told(objects=tuple(_of_bridge(content)))
+            return MessageContent(objects=tuple(_of_bridge(content)))
         if content.get("Event") == "s3:TestEvent":
-            return Told()
+            return MessageContent()
         table = content["table"]
-        return Told(tables=(table,)) if isinstance(table, str) else None
+        return MessageContent(tables=(table,)) if isinstance(table, str) else None
     except (AttributeError, KeyError, TypeError):
         return None
 

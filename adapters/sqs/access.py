@@ -20,7 +20,7 @@ def find_client(region: str | None, endpoint: str | None, wait: int) -> Any:
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
-    from lakeward.adapters.sqs.words import told  # noqa: PLC0415
+    from lakeward.adapters.sqs.words import explain_sqs_errors  # noqa: PLC0415
 
     config = Config(
         connect_timeout=_PATIENCE,
@@ -28,5 +28,5 @@ def find_client(region: str | None, endpoint: str | None, wait: int) -> Any:
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         user_agent_extra="lakeward",
     )
-    with told("SQS"):
+    with explain_sqs_errors("SQS"):
         return boto3.Session().client("sqs", region_name=region, endpoint_url=endpoint, config=config)

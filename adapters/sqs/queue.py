@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import structlog
 
-from lakeward.adapters.aws.s3_events import read_message
-from lakeward.core.errors import StoreUnreachable
+from lakeward.adapters.aws.s3_events import MessageContent, read_message
+from lakeward.core.errors import LakewardError, StoreUnreachable
 from lakeward.core.ports import Notice
 
 log = structlog.get_logger()
@@ -36,11 +36,14 @@ class _Message:
 
 @dataclass(slots=True)
 class SqsQueue:
-    """A queue of SQS, asked by a `client` of boto3. The receipt of a notice is the handle of its message.
+    """A queue of SQS, asked by a `client` of boto3.
 
-    `tables_at` tells which tables read an object, by its URL. A message is hidden for `visibility` seconds; more is
-    asked for in the second half of these, by the clock `now`. One that tells of several tables is deleted once the
-    last is done, and given back then if one failed.
+    The receipt of a notice is the number of tables of its message and the handle of that, as `2:AQEB`. `tables_at`
+    tells which tables read an object, by its URL. Names of tables are compared without case.
+
+    A message is hidden for `visibility` seconds; more is asked for in the second half of these, by the clock `now`.
+    One that tells of several tables is deleted once the last is done, and given back then if one failed. Where it
+    is not known any more which are done, it comes again.
     """
 
     client: Any = field(repr=False)
@@ -60,27 +63,49 @@ class SqsQueue:
         A message that cannot be read is left to the queue: it comes again until its redrive policy moves it.
         """
         self._forget_shown()
-        notices: dict[Notice, None] = {}
-        ended, of_no_table = list[str](), list[str]()
-        for received in self._received():
-            handle, content = received["ReceiptHandle"], read_message(received["Body"])
-            if content is None:
-                self._warn_of(received["MessageId"])
-                continue
-            objects = {url: self.tables_at(url) for url in content.objects}
-            found = {*content.tables, *(name for names in objects.values() for name in names)} & {*self.tables}
-            of_no_table += [url for url, names in objects.items() if not names]
-            of_no_table += [name for name in content.tables if name not in self.tables]
+        until, messages = self._hidden_until(), list[Mapping[str, Any]]()
+        try:
+            for message in self._received():
+                messages.append(message)
+            contents = {message["ReceiptHandle"]: read_message(message["Body"]) for message in messages}
+            objects = {url for content in contents.values() if content is not None for url in content.objects}
+            places = {url: self.tables_at(url) for url in objects}
+        except Exception:
+            self._show_again([message["ReceiptHandle"] for message in messages])
+            raise
+        for message in messages:
+            if contents[message["ReceiptHandle"]] is None:
+                self._warn_of(message["MessageId"])
+        known = {handle: content for handle, content in contents.items() if content is not None}
+        return self._notices(known, places, until)
+
+    def _notices(
+        self, contents: Mapping[str, MessageContent], places: Mapping[str, Collection[str]], until: int
+    ) -> Sequence[Notice]:
+        """Return the notices of messages by handle, which are hidden `until` then, and delete those of no table.
+
+        `places` are the tables that read each object.
+        """
+        names = {table.lower(): table for table in self.tables}
+        notices, ended, of_no_table = list[Notice](), list[str](), list[str]()
+        for handle, content in contents.items():
+            of_no_table += [url for url in content.objects if not places[url]]
+            of_no_table += [name for name in content.tables if name.lower() not in names]
+            of_objects = (name for url in content.objects for name in places[url])
+            found = {names[one.lower()] for one in (*content.tables, *of_objects) if one.lower() in names}
             if found:
                 with self._lock:
-                    self._messages[handle] = _Message(found, self._hidden_until())
-                notices |= dict.fromkeys(Notice(name, handle) for name in sorted(found))
+                    self._messages[handle] = _Message({*found}, until)
+                notices += [Notice(name, f"{len(found)}:{handle}") for name in sorted(found)]
             else:
                 ended.append(handle)
-        self._delete(ended)
+        try:
+            self._delete(ended)
+        except LakewardError as error:
+            log.warning("messages of no table could not be deleted, and come again", error=error.what)
         if of_no_table:
-            log.info("messages of no table", messages=len(of_no_table), first=of_no_table[0])
-        return [*notices]
+            log.warning("messages of no table", messages=len(of_no_table), example=of_no_table[0])
+        return notices
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
         """Delete the messages that no other table is at work with."""
@@ -94,11 +119,11 @@ class SqsQueue:
         """Hide messages for longer; what SQS refuses to hide, as beyond twelve hours, comes again."""
         until, half = self._hidden_until(), self.visibility * _SECOND // 2
         with self._lock:
-            handles = dict.fromkeys(notice.receipt for notice in notices)
+            handles = dict.fromkeys(_handle_of(notice) for notice in notices)
             due = [one for one in handles if self._hidden(one) <= until - half]
-        self._hide(due, self.visibility)
+        hidden, _ = self._hide(due, self.visibility)
         with self._lock:
-            for handle in due:
+            for handle in hidden:
                 if handle in self._messages:
                     self._messages[handle].hidden_until = until
 
@@ -133,31 +158,44 @@ class SqsQueue:
         delete, show = dict[str, None](), dict[str, None]()
         with self._lock:
             for notice in notices:
-                message = self._messages.get(notice.receipt, _Message({notice.table}, 0))
+                handle = _handle_of(notice)
+                message = self._messages.get(handle)
+                if message is None:
+                    if not _is_of_one_table(notice):
+                        continue  # another of its tables may be in work: it comes again
+                    message = _Message({notice.table}, 0)
                 message.tables.discard(notice.table)
                 message.has_failed |= has_failed
                 if not message.tables:
-                    self._messages.pop(notice.receipt, None)
-                    (show if message.has_failed else delete)[notice.receipt] = None
+                    self._messages.pop(handle, None)
+                    (show if message.has_failed else delete)[handle] = None
         self._delete([*delete])
         self._hide([*show], 0)
 
     def _delete(self, handles: Sequence[str]) -> None:
-        left = self._try_each(self.client.delete_message_batch, handles, {})
+        _, left = self._try_each(self.client.delete_message_batch, handles, {})
         if left:
             log.warning("messages could not be deleted, and come again", messages=len(left))
 
-    def _hide(self, handles: Sequence[str], seconds: int) -> None:
-        self._try_each(self.client.change_message_visibility_batch, handles, {"VisibilityTimeout": seconds})
+    def _show_again(self, handles: Sequence[str]) -> None:
+        """Show messages that were received and not told of; where that fails they come again by themselves."""
+        try:
+            self._hide(handles, 0)
+        except LakewardError as error:
+            log.warning("messages that were received come again later", messages=len(handles), error=error.what)
+
+    def _hide(self, handles: Sequence[str], seconds: int) -> tuple[Sequence[str], Sequence[str]]:
+        return self._try_each(self.client.change_message_visibility_batch, handles, {"VisibilityTimeout": seconds})
 
     def _try_each(
         self, ask: Callable[..., Mapping[str, Any]], handles: Sequence[str], values: Mapping[str, Any]
-    ) -> Sequence[str]:
-        """Ask for messages, ten at once, and again for those of which SQS says that it failed itself; return these.
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        """Ask for messages, ten at once, and again for those of which SQS says that it failed itself.
 
-        Those that it refuses for good are gone, or have another handle by now: somebody else received them.
+        Return those for which it was done, and those for which SQS failed to the last. Those that it refuses for
+        good are neither: they are gone, or have another handle by now, as somebody else received them.
         """
-        left = [*handles]
+        done, left = list[str](), [*handles]
         for _ in range(_TRIES):
             failed = []
             for start in range(0, len(left), _OF_REQUEST):
@@ -166,15 +204,16 @@ class SqsQueue:
                     {"Id": str(number), "ReceiptHandle": handle, **values} for number, handle in enumerate(some)
                 ]
                 answer = self._asked(ask, Entries=entries)
-                refused = [one for one in answer.get("Failed", ()) if not one.get("SenderFault")]
-                failed += [some[int(one["Id"])] for one in refused]
+                refused = {some[int(one["Id"])]: one for one in answer.get("Failed", ())}
+                failed += [handle for handle, one in refused.items() if not one.get("SenderFault")]
+                done += [handle for handle in some if handle not in refused]
             left = failed
-        return left
+        return done, left
 
     def _asked(self, ask: Callable[..., Mapping[str, Any]], **request: Any) -> Mapping[str, Any]:
-        from lakeward.adapters.sqs.words import told  # noqa: PLC0415  # who has a client has boto3
+        from lakeward.adapters.sqs.words import explain_sqs_errors  # noqa: PLC0415  # who has a client has boto3
 
-        with told(f"the queue {self.url}"):
+        with explain_sqs_errors(f"the queue {self.url}"):
             return ask(QueueUrl=self.url, **request)
 
     def _warn_of(self, message: str) -> None:
@@ -183,3 +222,11 @@ class SqsQueue:
             "a message of no known form is left in the queue", message=message, todo="see docs/queues.md"
         )
         self._has_warned = True
+
+
+def _handle_of(notice: Notice) -> str:
+    return notice.receipt.partition(":")[2]
+
+
+def _is_of_one_table(notice: Notice) -> bool:
+    return notice.receipt.startswith("1:")

@@ -44,7 +44,7 @@ _LATER: Final = (
 """What docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html calls these."""
 
 
-def told(what: str) -> AbstractContextManager[None]:
+def explain_sqs_errors(what: str) -> AbstractContextManager[None]:
     """Say what SQS refuses in a person's words; `what` is what is asked for.
 
     Raises StoreUnreachable for what may be over soon, and else ConfigError.

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from lakeward.adapters.aws.s3_events import Told, read_message
+from lakeward.adapters.aws.s3_events import MessageContent, read_message
 
 EVENTS: Final = Path(__file__).parent / "events"
 
@@ -39,7 +39,7 @@ OBJECTS: Final[Mapping[str, tuple[str, ...] | None]] = {
 @pytest.mark.parametrize("file", sorted(EVENTS.glob("*.json")), ids=lambda file: file.stem)
 def test_each_form_tells_of_the_objects_that_came(file: Path) -> None:
     objects = OBJECTS[file.stem]
-    assert read_message(file.read_text("utf-8")) == (None if objects is None else Told(objects))
+    assert read_message(file.read_text("utf-8")) == (None if objects is None else MessageContent(objects))
 
 
 def test_every_example_is_there() -> None:
@@ -53,13 +53,13 @@ def test_with_raw_delivery_a_message_of_sns_is_the_event_itself() -> None:
 
 def test_what_speaks_as_s3_does_may_name_its_events_with_a_prefix() -> None:
     text = (EVENTS / "s3_put.json").read_text("utf-8").replace('"ObjectCreated:Put"', '"s3:ObjectCreated:Put"')
-    assert read_message(text) == Told(OBJECTS["s3_put"] or ())
+    assert read_message(text) == MessageContent(OBJECTS["s3_put"] or ())
 
 
 def test_a_table_may_be_named_by_itself_also_through_sns() -> None:
     own = json.dumps({"table": "shop.orders"})
     for text in (own, json.dumps({"Type": "Notification", "Message": own})):
-        assert read_message(text) == Told(tables=("shop.orders",))
+        assert read_message(text) == MessageContent(tables=("shop.orders",))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from lakeward.adapters.sqs import queue as module
 from lakeward.adapters.sqs.queue import SqsQueue
-from lakeward.core.errors import StoreUnreachable
+from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.ports import Notice
 from lakeward.plugins.testing import Bell, queue_contract
 from lakeward.plugins.testing.queues import TABLES
@@ -78,8 +78,8 @@ def test_what_is_of_no_table_is_deleted(sqs: Sqs, event: str) -> None:
     sqs.send((EVENTS / f"{event}.json").read_text("utf-8"))
     with capture_logs() as logs:
         assert sqs.open().receive() == []
-    of_no_table = [(entry["log_level"], entry["messages"], entry["first"]) for entry in logs]
-    assert of_no_table == ([("info", 1, "s3://amzn-s3-demo-bucket/HappyFace.jpg")] if event == "s3_put" else [])
+    of_no_table = [(entry["log_level"], entry["messages"], entry["example"]) for entry in logs]
+    assert of_no_table == ([("warning", 1, "s3://amzn-s3-demo-bucket/HappyFace.jpg")] if event == "s3_put" else [])
     sqs.pass_time(1.0)
     assert sqs.texts(sqs.url) == []
 
@@ -88,7 +88,14 @@ def test_a_table_that_nobody_configured_is_of_no_table(sqs: Sqs) -> None:
     sqs.ring("shop.other")
     with capture_logs() as logs:
         assert sqs.open().receive() == []
-    assert [(entry["event"], entry["first"]) for entry in logs] == [("messages of no table", "shop.other")]
+    found = [(entry["event"], entry["log_level"], entry["example"]) for entry in logs]
+    assert found == [("messages of no table", "warning", "shop.other")]
+
+
+def test_names_of_tables_are_compared_without_case(sqs: Sqs) -> None:
+    sqs.ring(ORDERS.upper())
+    sqs.ring(ORDERS)
+    assert tables(sqs.open().receive()) == [ORDERS] * 2
 
 
 def test_what_is_no_event_is_left_to_the_redrive_policy_and_said_once(sqs: Sqs) -> None:
@@ -141,6 +148,27 @@ def test_a_message_of_two_tables_is_hidden_while_one_is_in_work(shared: Sqs) -> 
         shared.pass_time(0.6)
         queue.extend(of(received, LINES))
         assert shared.open().receive() == []
+
+
+@pytest.mark.parametrize("ends", ["acknowledge", "give_back"])
+def test_a_message_of_two_tables_that_was_forgotten_is_not_deleted_with_the_first(shared: Sqs, ends: str) -> None:
+    queue = shared.open()
+    received = queue.receive()
+    shared.pass_time(1.0)
+    queue._forget_shown()
+    shared.asked.clear()
+    for table in TABLES:
+        getattr(queue, ends)(of(received, table))
+    assert shared.asked == []
+    assert tables(queue.receive()) == sorted(TABLES)
+
+
+def test_a_message_of_one_table_is_deleted_by_another_process(sqs: Sqs) -> None:
+    sqs.ring(ORDERS)
+    received = sqs.open().receive()
+    sqs.open().acknowledge(received)
+    sqs.pass_time(1.0)
+    assert sqs.open().receive() == []
 
 
 # Failures and dead letters.
@@ -235,7 +263,8 @@ def test_what_sqs_failed_to_delete_is_asked_for_again_and_nothing_else(sqs: Sqs)
     received = queue.receive()
     queue.acknowledge(received)
     asked = [[entry["ReceiptHandle"] for entry in request["Entries"]] for request in queue.client.asked]
-    assert asked == [[notice.receipt for notice in received], [received[1].receipt]]
+    handles = [notice.receipt.removeprefix("1:") for notice in received]
+    assert asked == [handles, handles[1:2]]
 
 
 def test_what_sqs_fails_to_delete_again_and_again_is_said_and_comes_again(sqs: Sqs) -> None:
@@ -258,6 +287,57 @@ def test_what_sqs_refuses_to_delete_for_good_is_not_asked_for_again(sqs: Sqs) ->
 
 def unreachable(_request: Any) -> Any:
     raise StoreUnreachable("the network is gone")
+
+
+def denied(_request: Any) -> Any:
+    raise ConfigError("access is denied")
+
+
+@pytest.mark.parametrize("answer", [unreachable, denied])
+def test_what_cannot_be_deleted_as_it_is_of_no_table_hides_no_other(
+    sqs: Sqs, answer: Callable[[Any], Any]
+) -> None:
+    sqs.ring("shop.other")
+    sqs.ring(ORDERS)
+    queue = failing(sqs, "delete_message_batch", answer)
+    with capture_logs() as logs:
+        assert tables(queue.receive()) == [ORDERS]
+    assert [entry["log_level"] for entry in logs] == ["warning"] * 2
+
+
+def test_what_was_received_is_shown_again_where_its_tables_cannot_be_told(sqs: Sqs) -> None:
+    sqs.ring(LINES)
+    sqs.send((EVENTS / "s3_put.json").read_text("utf-8"))
+    queue = sqs.open()
+
+    def away(_url: str) -> list[str]:
+        raise StoreUnreachable("the bucket is away")
+
+    queue.tables_at = away
+    with pytest.raises(StoreUnreachable, match="the bucket"):
+        queue.receive()
+    assert len(sqs.texts(sqs.url)) == 2
+
+
+def test_what_was_received_is_shown_again_where_no_more_may_be(sqs: Sqs) -> None:
+    sqs.ring(ORDERS)
+    queue = failing(sqs, "receive_message", lambda request: sqs.client.receive_message(**request), denied)
+    with pytest.raises(ConfigError):
+        queue.receive()
+    assert len(sqs.texts(sqs.url)) == 1
+
+
+def test_what_sqs_did_not_hide_for_longer_is_asked_for_again(sqs: Sqs) -> None:
+    for _ in range(2):
+        sqs.ring(ORDERS)
+    queue = failing(sqs, "change_message_visibility_batch", fails(1), fails(0), fails(0))
+    received = queue.receive()
+    sqs.pass_time(0.6)
+    queue.extend(received)
+    queue.client.asked.clear()
+    queue.extend(received)
+    asked = [[entry["ReceiptHandle"] for entry in request["Entries"]] for request in queue.client.asked]
+    assert asked == [[received[1].receipt.removeprefix("1:")]]
 
 
 def test_what_was_received_is_told_where_sqs_does_not_go_on(sqs: Sqs) -> None:

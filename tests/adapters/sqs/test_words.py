@@ -11,7 +11,7 @@ from queues_of_aws import Sqs
 
 from lakeward.adapters import sqs as plugin
 from lakeward.adapters.sqs import access
-from lakeward.adapters.sqs.words import told
+from lakeward.adapters.sqs.words import explain_sqs_errors
 from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
 from lakeward.plugins import Runtime
 
@@ -42,7 +42,7 @@ def code_of(error: Any) -> str:
     ids=code_of,
 )
 def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
-    with pytest.raises(StoreUnreachable, match="SQS does not answer"), told("the queue"):
+    with pytest.raises(StoreUnreachable, match="SQS does not answer"), explain_sqs_errors("the queue"):
         raise error
 
 
@@ -59,7 +59,7 @@ def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
     ids=lambda one: code_of(one) if isinstance(one, Exception) else None,
 )
 def test_what_stays_so_is_said_with_what_to_do(error: Exception, what: str, todo: str) -> None:
-    with pytest.raises(ConfigError, match=what) as raised, told("the queue"):
+    with pytest.raises(ConfigError, match=what) as raised, explain_sqs_errors("the queue"):
         raise error
     assert todo in str(raised.value.todo)
     assert not raised.value.retryable
@@ -111,7 +111,7 @@ def test_without_boto3_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 def test_no_secret_is_shown(sqs: Sqs) -> None:
     queue = built(sqs.url)
     assert "client" not in repr(queue)
-    with pytest.raises(LakewardError) as raised, told("the queue"):
+    with pytest.raises(LakewardError) as raised, explain_sqs_errors("the queue"):
         raise refused("InvalidClientTokenId")
     assert "secret word" not in str(raised.value)
     queue.client.close()
