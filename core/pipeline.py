@@ -9,6 +9,7 @@ memory stamped above that, which does not exist. Crash tests walk `STEPS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from lakeward.core.counts import Counts
@@ -125,9 +126,12 @@ def apply_changes(
     """
     total, is_acknowledged = Counts(), False
     while not is_stopped():
-        report = _retried(job, lambda: _apply_one(job, watch, on_listed))
+        is_called = not is_acknowledged and any(notice.receipt for notice in job.notices)
+        report = _retried(job, partial(_apply_one, job, watch, on_listed, is_called=is_called))
         if isinstance(report, OthersAlone):
             on_others(report.others)
+            if not is_acknowledged:
+                acknowledge(job)
             break
         if isinstance(report, Idle):
             if report is Idle.NOTHING and not is_acknowledged:
@@ -200,9 +204,18 @@ def truncate(job: Job[F], place: Position, watch: Watch = unwatched, *, time: in
     return report
 
 
-def _apply_one(job: Job[F], watch: Watch, on_listed: Callable[[Taken], None]) -> Report | Idle | OthersAlone:
+def _apply_one(
+    job: Job[F], watch: Watch, on_listed: Callable[[Taken], None], *, is_called: bool
+) -> Report | Idle | OthersAlone:
+    """Apply the next batch.
+
+    Where notices called for it and a listing of a part has nothing, all objects are listed: an object of a notice
+    may lie before that part.
+    """
     try:
         seen = look(job, watch)
+        if is_called and not seen.taken.is_whole and not seen.taken.objects:
+            seen = look(job, watch, is_whole=True)
         on_listed(seen.taken)
         with watch("note"):
             _note(job, seen)

@@ -15,7 +15,7 @@ EXTEND_EVERY: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Word that a table may have something new; `receipt` is the queue's own."""
+    """Word that a table may have something new; `receipt` is the queue's own, and may be empty."""
 
     table: str
     receipt: str = ""

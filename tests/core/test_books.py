@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.books import LISTED_WHOLE, Books
 from lakeward.core.clock import SLACK
 from lakeward.core.dimension import Dimension, Snapshots, TableName
@@ -19,7 +19,7 @@ from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.job import STEPS, Job, Watch
 from lakeward.core.ledger import Limits, ObjectState, Past, SourceObject, Taken, take
 from lakeward.core.pipeline import apply_changes
-from lakeward.core.ports import Batch, Recalled
+from lakeward.core.ports import Batch, Notice, Recalled
 from lakeward.core.preparing import prepare
 from lakeward.core.progress import Progress
 from lakeward.core.reloads import complete
@@ -375,6 +375,46 @@ def test_great_tables_are_listed_from_the_mark_on_and_whole_once_in_a_while(
     clock[0] = hours
     assert books.past("t", Progress(), recalled, floor).start == start
     assert books.past("t", Progress(), recalled, floor, is_whole=True).start is None
+
+
+@dataclass
+class Tail(MemorySource):
+    """Lists nothing from where it is asked to start."""
+
+    starts: list[str | None] = field(default_factory=list)
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        self.starts.append(past.start)
+        return MemorySource.take(self, dimension, past) if past.start is None else Taken(is_whole=False)
+
+
+@pytest.mark.parametrize(("receipt", "starts"), [("1", ["00000001", None]), ("", ["00000001"])])
+def test_where_a_notice_came_and_a_listing_of_a_part_has_nothing_all_is_listed(
+    monkeypatch: pytest.MonkeyPatch, receipt: str, starts: Sequence[str | None]
+) -> None:
+    """Its object may lie before that part; a look without a notice can wait until all is listed anyhow."""
+    source = Tail(Limits(files=1))
+    shop = Shop(source)
+    shop.put(1)
+    shop.run()
+    shop.put(2)
+    source.starts.clear()
+    monkeypatch.setattr(Books, "_start", lambda *_: "00000001")
+    queue = MemoryQueue([Notice(str(NAME), receipt)])
+    apply_changes(replace(shop.job(), queue=queue, notices=queue.receive()), is_stopped=Once())
+    assert source.starts == starts
+    assert shop.target.tables[NAME].progress.batch == len(starts)
+    assert queue.notices == []
+
+
+class Once:
+    """Lets one batch be begun."""
+
+    is_begun = False
+
+    def __call__(self) -> bool:
+        before, self.is_begun = self.is_begun, True
+        return before
 
 
 def test_of_a_folder_that_is_taken_again_what_did_not_change_never_waits(shop: Shop) -> None:

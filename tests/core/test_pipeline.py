@@ -16,6 +16,7 @@ from lakeward.core.evolution import Policies, Policy
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.job import Job, Prepared, Report
 from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.other_tables import OtherTables
 from lakeward.core.pipeline import apply_changes, carry_out
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.ports import Batch, Commit, Notice, Recalled, Resolved, Standing
@@ -94,6 +95,24 @@ def test_a_notice_whose_objects_were_still_changing_stays() -> None:
 def test_a_notice_of_nothing_new_is_acknowledged() -> None:
     waiting = job(Empty(), MemoryTable(DIMENSION))
     apply_changes(waiting)
+    assert notices(waiting) == []
+
+
+class OfOthers(MemorySource):
+    """Has messages of other tables alone."""
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+        batch = MemorySource.read(self, dimension, replace(taken, objects=()), epoch)
+        return replace(batch, facts=replace(batch.facts, others=OtherTables(1, (("shop.other", 1),))))
+
+
+def test_a_notice_of_an_object_that_is_all_of_others_is_acknowledged() -> None:
+    source = OfOthers()
+    source.put(NAME, 1, [])
+    waiting = job(source, MemoryTable(DIMENSION))
+    found: list[OtherTables] = []
+    apply_changes(waiting, on_others=found.append)
+    assert len(found) == 1
     assert notices(waiting) == []
 
 
