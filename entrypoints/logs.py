@@ -22,6 +22,16 @@ def _to_stderr(*_: object) -> structlog.PrintLogger:
     return structlog.PrintLogger(sys.stderr)
 
 
+def inherit_context() -> Callable[[], None]:
+    """Return what copies the logging context of this thread into the one that calls it."""
+    context = structlog.contextvars.get_contextvars()
+
+    def initialize() -> None:
+        structlog.contextvars.bind_contextvars(**context)
+
+    return initialize
+
+
 def undoing() -> Callable[[], None]:
     """Return what makes logging again what it is now."""
     before = structlog.get_config()

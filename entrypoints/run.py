@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-
-import structlog
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
@@ -16,6 +14,7 @@ from lakeward.entrypoints.full_looks import FullLooks
 from lakeward.entrypoints.inbox import Inbox
 from lakeward.entrypoints.joining import JoinRun
 from lakeward.entrypoints.line import Line, Take, Turn
+from lakeward.entrypoints.logs import inherit_context
 from lakeward.entrypoints.stopping import ALERT, Stop
 from lakeward.entrypoints.table_run import Observer, TableRun
 from lakeward.entrypoints.turns import Turns
@@ -24,7 +23,7 @@ from lakeward.entrypoints.turns import Turns
 def hands(container: Container) -> ThreadPoolExecutor:
     """Return threads to work on tables in, as many as the settings say."""
     parallel = container.configured().settings.pipeline.parallel
-    return ThreadPoolExecutor(parallel, "table", initializer=_inherit())
+    return ThreadPoolExecutor(parallel, "table", initializer=inherit_context())
 
 
 def run_tables(
@@ -48,7 +47,7 @@ def run_tables(
     began, is_full = now(), False
     with Inbox(container.queue(), runs) as inbox:
         line = line_of(container, Turns(container, runs, observer, stop, inbox), pool)
-        told = () if named else inbox.receive()
+        told = () if named else inbox.receive_all()
         line.join(told)
         if not inbox.answers or looks.is_due:
             rest = not_told(runs, told)
@@ -93,13 +92,3 @@ def ended(
     if hopeless is not None:
         raise hopeless
     return found
-
-
-def _inherit() -> Callable[[], None]:
-    """Give a thread the logging context of the one that starts it."""
-    context = structlog.contextvars.get_contextvars()
-
-    def initialize() -> None:
-        structlog.contextvars.bind_contextvars(**context)
-
-    return initialize

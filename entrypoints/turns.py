@@ -86,7 +86,7 @@ class Turns:
         if self.stop.is_asked:
             return Turn.DONE
         run.is_begun = True
-        job = replace(self._job(run), queue=self.inbox, notices=notices)
+        job = replace(self._job(run), queue=self.inbox, notices=self.inbox.held(notices))
         if run.progress is not None:
             structlog.contextvars.bind_contextvars(batch=run.progress.batch + 1)
 

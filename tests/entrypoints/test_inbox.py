@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from buckets import Buckets
 from dependency_injector import providers
 from hiding_queue import HidingQueue
@@ -18,11 +19,13 @@ from structlog.testing import capture_logs
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTarget
 from lakeward.adapters.poll import Poll
 from lakeward.adapters.sqlite_queue import SqliteQueue
+from lakeward.adapters.visibility import LEAST
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger import Limits, Past, Taken
 from lakeward.core.ports import EXTEND_EVERY, Notice
+from lakeward.entrypoints import inbox as module
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.full_looks import FILE, FullLooks
 from lakeward.entrypoints.inbox import Inbox
@@ -115,25 +118,143 @@ def test_what_cannot_be_extended_stops_nothing_and_is_said_once() -> None:
     assert [entry["log_level"] for entry in logs].count("warning") == 1
 
 
-def test_what_may_never_be_extended_is_said_once_and_tried_no_more() -> None:
+def test_what_may_not_be_extended_is_said_once_and_tried_again() -> None:
     class Denied(Extended):
         def extend(self, notices: Sequence[Notice]) -> None:
-            self.twice.set()
+            Extended.extend(self, notices)
             raise ConfigError("access is denied")
 
     queue = Denied(*TABLES)
     with capture_logs() as logs, Inbox(queue, TABLES, every=0.001) as inbox:
         inbox.receive()
         assert queue.twice.wait(60)
-        inbox._thread.join(60)
-        assert not inbox._thread.is_alive()
-        inbox.acknowledge(inbox.receive())
-    assert [(entry["log_level"], entry["error"]) for entry in logs] == [("warning", "access is denied")]
+        assert inbox._thread.is_alive()
+    warned = [(entry["log_level"], entry["error"]) for entry in logs if entry["log_level"] == "warning"]
+    assert warned == [("warning", "access is denied")]
 
 
 def test_it_is_extended_several_times_while_a_queue_hides_it() -> None:
-    least = 60
-    assert least > EXTEND_EVERY * 3
+    assert LEAST > EXTEND_EVERY * 3
+
+
+def test_what_is_given_back_while_it_is_extended_is_shown() -> None:
+    class Slow(HidingQueue):
+        def __init__(self) -> None:
+            super().__init__([Notice(TABLES[0], "1")])
+            self.begins, self.may_end = threading.Event(), threading.Event()
+
+        def extend(self, notices: Sequence[Notice]) -> None:
+            self.begins.set()
+            assert self.may_end.wait(60)
+            HidingQueue.extend(self, notices)
+
+    queue = Slow()
+    with Inbox(queue, TABLES) as inbox, ThreadPoolExecutor(2) as pool:
+        received = inbox.receive()
+        extends = pool.submit(inbox.extend, received)
+        assert queue.begins.wait(60)
+        gives_back = pool.submit(inbox.give_back, received)
+        wait([gives_back], 0.1)  # long enough to give it back at once, were it not to wait
+        queue.may_end.set()
+        extends.result(60), gives_back.result(60)
+        assert queue.receive() == received
+
+
+def test_only_what_is_in_work_is_extended() -> None:
+    queue = Extended(*TABLES)
+    with Inbox(queue, TABLES) as inbox:
+        received = inbox.receive()
+        inbox.release(received[:1])
+        inbox.extend(received)
+    assert queue.times == [received[1:]]
+
+
+def test_a_run_ends_though_its_queue_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hangs(Extended):
+        def __init__(self) -> None:
+            super().__init__(TABLES[0])
+            self.may_end = threading.Event()
+
+        def extend(self, notices: Sequence[Notice]) -> None:
+            self.twice.set()
+            assert self.may_end.wait(60)
+
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    queue = Hangs()
+    with capture_logs() as logs, Inbox(queue, TABLES, every=0.001) as inbox:
+        inbox.receive()
+        assert queue.twice.wait(60)
+    assert [(entry["log_level"], entry["notices"]) for entry in logs] == [("warning", 1)]
+    queue.may_end.set()
+    inbox._thread.join(60)
+
+
+def test_nothing_is_given_back_to_a_queue_that_has_just_failed() -> None:
+    queue = rung(*TABLES)
+    with capture_logs(), Inbox(queue, TABLES) as inbox:
+        inbox.receive()
+        inbox.queue = Away()
+        inbox.receive()
+        inbox.queue = queue
+    assert queue.receive() == []
+
+
+def test_the_thread_has_the_logging_context_of_the_run() -> None:
+    class Logged(Extended):
+        context: dict[str, Any]
+
+        def extend(self, notices: Sequence[Notice]) -> None:
+            self.context = structlog.contextvars.get_contextvars()
+            Extended.extend(self, notices)
+
+    queue = Logged(*TABLES)
+    with structlog.contextvars.bound_contextvars(run="7"), Inbox(queue, TABLES, every=0.001) as inbox:
+        inbox.receive()
+        assert queue.twice.wait(60)
+    assert queue.context["run"] == "7"
+
+
+# Names, and many notices.
+
+
+def test_names_are_compared_without_case_and_are_those_of_the_settings() -> None:
+    queue = MemoryQueue([Notice("SHOP.Orders", "1")])
+    with Inbox(queue, TABLES) as inbox:
+        assert inbox.receive() == [Notice(TABLES[0], "1")]
+        inbox.acknowledge([Notice(TABLES[0], "1")])
+    assert queue.notices == []
+
+
+def test_names_of_no_table_are_said_once_each_time() -> None:
+    with capture_logs() as logs, Inbox(rung(TABLES[0], "shop.a", "shop.b"), TABLES) as inbox:
+        assert len(inbox.receive()) == 1
+    found = [(entry["log_level"], entry["notices"], entry["example"]) for entry in logs]
+    assert found == [("warning", 2, "shop.a")]
+
+
+class Portions(HidingQueue):
+    """Gives out one notice at once."""
+
+    def receive(self) -> Sequence[Notice]:
+        found = HidingQueue.receive(self)
+        self.give_back(found[1:])
+        return found[:1]
+
+
+def test_a_run_receives_until_nothing_new_comes() -> None:
+    queue = Portions([Notice(TABLES[0], str(number)) for number in range(5)])
+    with Inbox(queue, TABLES) as inbox:
+        assert inbox.receive_all() == queue.notices
+    with Inbox(MemoryQueue([Notice(TABLES[0], "1")]), TABLES) as inbox:
+        assert len(inbox.receive_all()) == 1
+
+
+def test_a_run_says_that_it_received_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RECEIVES", 3)
+    queue = Portions([Notice(TABLES[0], str(number)) for number in range(5)])
+    with capture_logs() as logs, Inbox(queue, TABLES) as inbox:
+        assert len(inbox.receive_all()) == 3
+    assert [(entry["log_level"], entry["notices"]) for entry in logs] == [("warning", 3)]
 
 
 # A queue that does not answer.
@@ -165,18 +286,23 @@ def test_a_queue_that_does_not_answer_is_said_once_until_it_does() -> None:
     assert [entry["log_level"] for entry in logs if entry["log_level"] == "warning"] == ["warning"] * 2
 
 
-def test_an_error_that_stays_so_is_raised_where_it_is_received_and_acknowledged_and_logged_else() -> None:
+def test_an_error_that_stays_so_is_raised_where_it_is_received_and_logged_else() -> None:
     class Denied(HidingQueue):
         def acknowledge(self, notices: Sequence[Notice]) -> None:
             raise ConfigError("access is denied")
 
         give_back = acknowledge
 
+    class Closed(HidingQueue):
+        def receive(self) -> Sequence[Notice]:
+            raise ConfigError("access is denied")
+
     with capture_logs() as logs, Inbox(Denied([Notice(one, "1") for one in TABLES]), TABLES) as inbox:
         first, _ = inbox.receive()
-        with pytest.raises(ConfigError):
-            inbox.acknowledge([first])
-    assert [entry["log_level"] for entry in logs] == ["warning"]
+        inbox.acknowledge([first])
+    assert [entry["log_level"] for entry in logs] == ["warning"] * 2
+    with Inbox(Closed(), TABLES) as inbox, pytest.raises(ConfigError):
+        inbox.receive()
 
 
 # When all tables are looked at.
