@@ -122,7 +122,8 @@ def apply_changes(
     """Apply what waits for a table, batch by batch, until nothing does; return the counts.
 
     It ends early, between two batches, once `is_stopped`. `on_others` is told of messages of other tables where
-    what waits has no others; `on_listed` is told what a batch takes of what was listed.
+    what waits has no others; `on_listed` is told what a batch takes of what was listed. The notices are
+    acknowledged, too, where a full load is waited for: the caller looks at the table again without them.
     """
     total, is_acknowledged = Counts(), False
     while not is_stopped():
@@ -134,7 +135,7 @@ def apply_changes(
                 acknowledge(job)
             break
         if isinstance(report, Idle):
-            if report is Idle.NOTHING and not is_acknowledged:
+            if report is not Idle.CHANGING and not is_acknowledged:
                 acknowledge(job)
             break
         total, is_acknowledged = total + report.counts, report.is_last

@@ -19,7 +19,7 @@ from lakeward.entrypoints.full_looks import FullLooks
 from lakeward.entrypoints.inbox import Inbox
 from lakeward.entrypoints.joining import Joining, JoinRun
 from lakeward.entrypoints.line import Line, Turn
-from lakeward.entrypoints.run import check, ended, line_of, not_told
+from lakeward.entrypoints.run import check, ended, line_of, notices_for_others, settings_digests
 from lakeward.entrypoints.stopping import Stop
 from lakeward.entrypoints.table_run import Observer, TableRun
 from lakeward.entrypoints.turns import Turns
@@ -154,7 +154,8 @@ def follow_tables(
     check(container, tables, pool)
     runs = {str(table): TableRun(table, reports=deque(maxlen=1)) for table in tables}
     configured, joined = container.configured(), {str(t): t for t in joining.tables}
-    looks = FullLooks(configured.look_at_all_every, lambda: round(stop.clock() * 1_000_000))
+    read_by = settings_digests(configured, runs)
+    looks = FullLooks(configured.look_at_all_every, lambda: round(stop.clock() * 1_000_000), read_by)
     with Inbox(container.queue(), runs) as inbox:
         turns = Turns(container, runs, observer, stop, inbox, looks_once=True)
 
@@ -170,7 +171,7 @@ def follow_tables(
             line=line_of(container, take, pool),
             runs=runs,
             joining=joining,
-            receive=partial(not_told, runs, ()) if named else Receiving(inbox, looks),
+            receive=partial(notices_for_others, runs, ()) if named else NoticeReceiver(inbox, looks, runs),
             stop=stop,
             idle=idle,
             poll=configured.poll,
@@ -181,16 +182,22 @@ def follow_tables(
 
 
 @dataclass(frozen=True, slots=True)
-class Receiving:
-    """Tells of the tables that the queue tells of, at first and from time to time of all."""
+class NoticeReceiver:
+    """Receives the notices of the queue, and adds others for tables that are looked at whatever it tells.
+
+    Those are all tables at first, from time to time, and while the queue does not answer, and tables of `runs` that
+    wait for a full load.
+    """
 
     inbox: Inbox
     looks: FullLooks
+    runs: Mapping[str, TableRun]
 
     def __call__(self) -> Sequence[Notice]:
         """Return the notices of now."""
         began, told = self.looks.now(), self.inbox.receive()
-        if not self.looks.is_due:
-            return told
-        self.looks.note(began)
-        return [*told, *not_told(self.inbox.tables, told)]
+        if self.inbox.answers and not self.looks.is_due:
+            loading = [table for table, run in self.runs.items() if run.waits_for_load]
+            return [*told, *notices_for_others(loading, told)]
+        self.looks.note([*self.runs], began=began)
+        return [*told, *notices_for_others([*self.runs], told)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 from lakeward.core.dimension import TableName
@@ -10,11 +10,12 @@ from lakeward.core.errors import SetupError
 from lakeward.core.ports import Notice
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.full_looks import FILE as FULL_LOOK
-from lakeward.entrypoints.full_looks import FullLooks
+from lakeward.entrypoints.full_looks import FullLooks, digest_of
 from lakeward.entrypoints.inbox import Inbox
 from lakeward.entrypoints.joining import JoinRun
 from lakeward.entrypoints.line import Line, Take, Turn
 from lakeward.entrypoints.logs import inherit_context
+from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.stopping import ALERT, Stop
 from lakeward.entrypoints.table_run import Observer, TableRun
 from lakeward.entrypoints.turns import Turns
@@ -37,32 +38,51 @@ def run_tables(
 ) -> list[TableRun]:
     """Bring tables up to date; one that fails keeps its place and stops no other.
 
-    They are all looked at where a person `named` them, and the queue is left alone; else those of which it tells.
+    They are all looked at where a person `named` them, and the queue is left alone; else those of which it tells,
+    and those that are due. A table that failed, or waits for a full load, is looked at by the next run, too.
     Raises SetupError where Spark cannot be started at all, and ConfigError for rules that it does not take.
     """
     check(container, tables, pool)
     runs = {str(table): TableRun(table) for table in tables}
     configured, now = container.configured(), container.runtime().now
-    looks = FullLooks(configured.look_at_all_every, now, configured.state / FULL_LOOK)
-    began, is_full = now(), False
+    read_by = settings_digests(configured, runs)
+    looks = FullLooks(configured.look_at_all_every, now, read_by, configured.state / FULL_LOOK)
+    began, rest = now(), list[Notice]()
+    if not named:
+        looks.note(())
     with Inbox(container.queue(), runs) as inbox:
         line = line_of(container, Turns(container, runs, observer, stop, inbox), pool)
+        is_full = looks.is_due
         told = () if named else inbox.receive_all()
-        line.join(told)
-        if not inbox.answers or looks.is_due:
-            rest = not_told(runs, told)
-            line.join(rest)
-            is_full = bool(rest) and not named
+        is_full |= not inbox.answers
+        rest += notices_for_others(runs if is_full else looks.due, told)
+        line.join([*told, *rest])
         while line.in_hand or (line.waiting and not stop.is_asked):
             if not stop.is_asked:
                 line.begin()
             ended(line, runs.values())
-    if is_full and not stop.is_asked and all(run.error is None for run in runs.values()):
-        looks.note(began)
+    if not named:
+        _note(looks, runs, began if is_full and rest and not stop.is_asked else None, is_whole=not stop.is_asked)
     return [run for run in runs.values() if run.is_begun]
 
 
-def not_told(tables: Collection[str], told: Iterable[Notice]) -> Sequence[Notice]:
+def _note(looks: FullLooks, runs: Mapping[str, TableRun], began: int | None, *, is_whole: bool) -> None:
+    """Note which tables were looked at, and which the next run must look at though no notice may come.
+
+    In a run that was stopped, and is not `is_whole`, no table counts as looked at that did not before.
+    """
+    begun = {table: run for table, run in runs.items() if run.is_begun}
+    again = [table for table, run in begun.items() if run.error is not None or run.waits_for_load]
+    looks.note([*begun] if is_whole else (), again, began)
+
+
+def settings_digests(configured: Configured, tables: Iterable[str]) -> Mapping[str, str]:
+    """Return of each table a digest of the settings by which it is read."""
+    own = {str(name): (str(configured.read[name]), table.source) for name, table in configured.tables.items()}
+    return {table: digest_of([configured.settings.source, own.get(table)]) for table in tables}
+
+
+def notices_for_others(tables: Collection[str], told: Iterable[Notice]) -> Sequence[Notice]:
     """Return a notice for each table of which the queue did not tell."""
     known = {notice.table for notice in told}
     return [Notice(table) for table in tables if table not in known]
@@ -92,3 +112,4 @@ def ended(
     if hopeless is not None:
         raise hopeless
     return found
+

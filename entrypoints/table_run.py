@@ -92,6 +92,11 @@ class TableRun:
     seconds: float = 0.0
     is_begun: bool = False
 
+    @property
+    def waits_for_load(self) -> bool:
+        """Whether it waits for a full load that was asked for or has begun."""
+        return self.awaited is not None and self.awaited.is_told
+
     def took(self, report: Report) -> None:
         """Take in what a batch did; `warnings` say how many rows broke a rule that only warns."""
         self.reports.append(report)

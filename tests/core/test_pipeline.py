@@ -16,6 +16,7 @@ from lakeward.core.evolution import Policies, Policy
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.job import Job, Prepared, Report
 from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.loads import Awaited
 from lakeward.core.other_tables import OtherTables
 from lakeward.core.pipeline import apply_changes, carry_out
 from lakeward.core.plan import MergePlan, plan
@@ -113,6 +114,19 @@ def test_a_notice_of_an_object_that_is_all_of_others_is_acknowledged() -> None:
     found: list[OtherTables] = []
     apply_changes(waiting, on_others=found.append)
     assert len(found) == 1
+    assert notices(waiting) == []
+
+
+class Loading(MemorySource):
+    """Waits for a full load that has begun."""
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        return Taken(awaited=Awaited(epoch=2, objects=1))
+
+
+def test_a_notice_of_a_table_that_waits_for_a_full_load_is_acknowledged() -> None:
+    waiting = job(Loading(), MemoryTable(DIMENSION))
+    apply_changes(waiting)
     assert notices(waiting) == []
 
 

@@ -21,10 +21,11 @@ from structlog.testing import capture_logs
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import AlarmRaised, EngineLost, SetupError, SourceError, TableError
+from lakeward.core.errors import AlarmRaised, EngineLost, SetupError, SourceError, StoreUnreachable, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.job import STEPS, Report
 from lakeward.core.ledger import Limits, Past, Taken
+from lakeward.core.loads import Awaited
 from lakeward.core.ports import Notice
 from lakeward.entrypoints import follow, joining
 from lakeward.entrypoints.commands.run import exit_code
@@ -83,17 +84,20 @@ def event_at(order: int, row: int, sequence: int) -> ChangeEvent:
 
 
 class Source(MemorySource):
-    """One object a batch; tables fail while they are told to."""
+    """One object a batch; tables fail, or wait for a full load, while they are told to."""
 
     def __init__(self) -> None:
         super().__init__(Limits(files=1))
         self.errors: dict[TableName, BaseException] = {}
+        self.awaited: dict[TableName, Awaited] = {}
         self.looks: list[TableName] = []
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         self.looks.append(dimension.name)
         if dimension.name in self.errors:
             raise self.errors[dimension.name]
+        if dimension.name in self.awaited:
+            return Taken(awaited=self.awaited[dimension.name])
         return super().take(dimension, past)
 
     def deliver(self, table: TableName, order: int) -> None:
@@ -571,6 +575,30 @@ def test_a_table_that_failed_gives_its_notice_back_once_for_each_try() -> None:
     assert lake.source.looks.count(NAMES[0]) == 4
     assert lake.queue.told == 5, "for each try, and for the one that the table rests for"
     assert lake.queue.receive() != [], "what waits at the end is given back"
+
+
+class Unreachable(MemoryQueue):
+    """Does not answer."""
+
+    def receive(self) -> Sequence[Notice]:
+        raise StoreUnreachable("the queue is away", found="no route to host")
+
+
+def test_all_tables_are_looked_at_each_time_while_the_queue_does_not_answer() -> None:
+    lake = Lake(queue=Unreachable(), arrivals=[(20.0, NAMES[1], 1)])
+    with capture_logs():
+        followed(lake, until=60)
+    assert lake.state(NAMES[1]) != {}
+    assert Counter(lake.source.looks) == dict.fromkeys(NAMES, 6)
+
+
+def test_a_table_that_waits_for_a_full_load_is_looked_at_each_time_without_its_notice() -> None:
+    lake = Lake(queue=HidingQueue(), arrivals=[(20.0, NAMES[1], 1)])
+    lake.source.awaited[NAMES[1]] = Awaited(epoch=2, objects=1)
+    with capture_logs():
+        followed(lake, until=60)
+    assert lake.queue.notices == []
+    assert Counter(lake.source.looks) == {NAMES[0]: 1, NAMES[1]: 6, NAMES[2]: 1}
 
 
 def test_all_tables_are_looked_at_behind_another_process_that_wrote() -> None:

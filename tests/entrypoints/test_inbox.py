@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,18 @@ from lakeward.adapters.visibility import LEAST
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.job import Job
 from lakeward.core.ledger import Limits, Past, Taken
+from lakeward.core.loads import Awaited
+from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import EXTEND_EVERY, Notice
 from lakeward.entrypoints import inbox as module
+from lakeward.entrypoints import turns
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.full_looks import FILE, FullLooks
 from lakeward.entrypoints.inbox import Inbox
-from lakeward.entrypoints.run import run_tables
-from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.run import run_tables, settings_digests
+from lakeward.entrypoints.settings import Configured, validate
 from lakeward.entrypoints.stopping import Stop
 from lakeward.entrypoints.table_run import TableRun
 from lakeward.plugins.manager import load
@@ -38,6 +43,7 @@ from lakeward.plugins.manager import load
 ORDERS, LINES = NAMES = (TableName("shop", "orders"), TableName("shop", "lines"))
 TABLES = tuple(map(str, NAMES))
 HOUR = 3_600_000_000
+MEMORY: Mapping[str, Any] = {"kind": "memory"}
 
 
 def rung(*tables: str) -> HidingQueue:
@@ -310,31 +316,48 @@ def test_an_error_that_stays_so_is_raised_where_it_is_received_and_logged_else()
 
 def test_all_tables_are_looked_at_again_after_a_while(tmp_path: Path) -> None:
     now = 5 * HOUR
-    looks = FullLooks(HOUR, lambda: now, tmp_path / "state" / FILE)
-    assert looks.is_due
-    looks.note(now)
+    file, tables = tmp_path / "state" / FILE, dict.fromkeys(TABLES, "a")
+    looks = FullLooks(HOUR, lambda: now, tables, file)
+    assert looks.due == [*TABLES]
+    looks.note(TABLES, began=now)
     for later, is_due in ((0, False), (HOUR - 1, False), (HOUR, True), (-1, True)):
-        assert FullLooks(HOUR, lambda now=now + later: now, tmp_path / "state" / FILE).is_due is is_due
-    (tmp_path / "state" / FILE).write_text("?")
-    assert FullLooks(HOUR, lambda: now, tmp_path / "state" / FILE).is_due
-    assert FullLooks(0, lambda: now, last=now).is_due
+        assert FullLooks(HOUR, lambda now=now + later: now, tables, file).is_due is is_due
+    for text in ("?", str(now), '{"began": 1}', '{"began": 1, "tables": 5}'):
+        file.write_text(text)
+        assert FullLooks(HOUR, lambda: now, tables, file).due == [*TABLES]
+    assert FullLooks(0, lambda: now, tables, last=now).is_due
+
+
+def test_tables_that_are_not_in_the_note_or_are_read_in_another_way_are_looked_at(tmp_path: Path) -> None:
+    def looks(**tables: str) -> FullLooks:
+        return FullLooks(HOUR, lambda: HOUR, tables, tmp_path / FILE)
+
+    looks(a="1", b="1").note(["a", "b"], began=HOUR)
+    assert looks(a="1", b="2", c="1").due == ["b", "c"]
+    looks(a="1", b="2", c="1").note(["b", "c"], again=["a"])
+    assert looks(a="1", b="2", c="1").due == ["a"]
+    looks(c="1").note(())
+    assert looks(b="2", c="1").due == ["b"], "it was none of the run meanwhile"
 
 
 # Runs.
 
 
 class Source(MemorySource):
-    """Remembers which tables were looked at; those of `errors` fail."""
+    """Remembers which tables were looked at; those of `errors` fail, those of `awaited` wait for a full load."""
 
     def __init__(self) -> None:
         super().__init__(Limits(files=1))
         self.looks: list[TableName] = []
         self.errors: dict[TableName, Exception] = {}
+        self.awaited: dict[TableName, Awaited] = {}
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         self.looks.append(dimension.name)
         if dimension.name in self.errors:
             raise self.errors[dimension.name]
+        if dimension.name in self.awaited:
+            return Taken(awaited=self.awaited[dimension.name])
         return super().take(dimension, past)
 
 
@@ -352,22 +375,37 @@ class Lake:
         )
         self.source.put(table, order, [event])
 
-    def run(self, *, named: bool = False, tables: Sequence[TableName] = NAMES) -> list[TableRun]:
-        """Run as a process of its own would; return the runs of the tables that were looked at."""
+    def configured(self, tables: Sequence[str] = TABLES, source: Mapping[str, Any] = MEMORY) -> Configured:
         content = {
             "pipeline": {"name": "shop", "parallel": 1},
-            "source": {"kind": "memory"},
+            "source": source,
             "target": {"kind": "memory"},
-            "tables": {name: {"key": ["id"], "columns": {"id": "int"}} for name in TABLES},
+            "tables": {name: {"key": ["id"], "columns": {"id": "int"}} for name in tables},
         }
-        container = Container(configured=validate(content, self.folder / "lakeward.toml"))
+        return validate(content, self.folder / "lakeward.toml")
+
+    def run(
+        self,
+        *,
+        named: bool = False,
+        tables: Sequence[TableName] = NAMES,
+        configured: Sequence[str] = TABLES,
+        stops: bool = False,
+    ) -> list[TableRun]:
+        """Run as a process of its own would; return the runs of the tables that were looked at.
+
+        One that `stops` is asked to behind the first batch, or as the first table is done.
+        """
+        container = Container(configured=self.configured(configured))
         container.manager.override(providers.Object(load(entry_points=False)))
         for name in ("source", "target", "ledger", "queue"):
             getattr(container, name).override(providers.Object(getattr(self, name)))
         container.runtime().now = lambda: self.now
         self.source.looks.clear()
         with ThreadPoolExecutor(1) as pool:
-            return run_tables(container, tables, Unobserved(), Stop(print), pool, named=named)
+            stop = Stop(print)
+            observer = Unobserved(stop.ask if stops else lambda: None)
+            return run_tables(container, tables, observer, stop, pool, named=named)
 
     def looked(self, **how: Any) -> set[TableName]:
         self.run(**how)
@@ -377,10 +415,17 @@ class Lake:
         return {name.table: table.progress.batch for name, table in self.target.tables.items()}
 
 
+@dataclass
 class Unobserved:
+    at_end: Callable[[], object]
+
     def step(self, table: TableName, name: str) -> None: ...
-    def batch(self, table: TableName, report: Any) -> None: ...
-    def done(self, run: TableRun) -> None: ...
+
+    def batch(self, table: TableName, report: Any) -> None:
+        self.at_end()
+
+    def done(self, run: TableRun) -> None:
+        self.at_end()
 
 
 @pytest.fixture
@@ -412,12 +457,94 @@ def test_tables_that_are_named_are_looked_at_and_the_queue_is_left_alone(lake: L
     assert lake.looked() == {ORDERS}
 
 
-def test_a_run_that_failed_has_not_looked_at_all_tables(lake: Lake) -> None:
+def test_a_table_that_failed_is_looked_at_by_the_next_run(lake: Lake) -> None:
     lake.source.errors[LINES] = SourceError("it cannot be read")
-    lake.run()
+    for _ in range(2):
+        lake.run()
+        assert LINES in lake.source.looks
     lake.source.errors.clear()
-    assert lake.looked() == {*NAMES}
+    assert lake.looked() == {LINES}
     assert lake.looked() == set()
+
+
+def test_a_table_that_was_added_is_looked_at_by_the_next_run_and_no_other_is(lake: Lake) -> None:
+    assert lake.looked(configured=TABLES[:1], tables=[ORDERS]) == {ORDERS}
+    assert lake.looked() == {LINES}
+    assert lake.looked() == set()
+
+
+def test_a_table_that_is_switched_on_again_is_looked_at(lake: Lake) -> None:
+    lake.run()
+    assert lake.looked(configured=TABLES[:1], tables=[ORDERS]) == set()
+    assert lake.looked() == {LINES}
+
+
+def test_a_table_that_is_switched_on_again_is_looked_at_behind_a_run_that_failed(lake: Lake) -> None:
+    class Denied(HidingQueue):
+        def receive(self) -> Sequence[Notice]:
+            raise ConfigError("access is denied")
+
+    lake.run()
+    lake.queue = Denied()
+    with pytest.raises(ConfigError):
+        lake.run(configured=TABLES[:1], tables=[ORDERS])
+    lake.queue = HidingQueue()
+    assert lake.looked() == {LINES}
+
+
+def test_a_table_in_whose_turn_a_run_is_stopped_is_looked_at_by_the_next(lake: Lake) -> None:
+    lake.run(configured=TABLES[1:], tables=[LINES])
+    for number in (1, 2):
+        lake.deliver(ORDERS, number)
+    lake.run(stops=True)
+    assert lake.batches()["orders"] == 1
+    assert lake.looked() == {ORDERS}
+    assert lake.batches()["orders"] == 2
+
+
+def test_notices_that_are_acknowledged_call_for_no_second_listing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = []
+
+    def noted(job: Job[Any], *more: Any) -> Any:
+        called.append([notice.receipt for notice in job.notices])
+        return apply_changes(job, *more)
+
+    lake.run()
+    monkeypatch.setattr(turns, "apply_changes", noted)
+    lake.deliver(ORDERS, 1)
+    lake.queue.notices.append(Notice(TABLES[0], "1"))
+    lake.run()
+    assert called == [["1"], []]
+
+
+def test_tables_of_another_source_are_looked_at(lake: Lake) -> None:
+    lake.run()
+    first = settings_digests(lake.configured(), TABLES)
+    assert first != settings_digests(lake.configured(source={"kind": "memory", "path": "else"}), TABLES)
+    assert first == settings_digests(lake.configured(), TABLES)
+
+
+def test_a_table_that_waits_for_a_full_load_has_no_dead_letters_and_is_looked_at_by_each_run(lake: Lake) -> None:
+    lake.run()
+    lake.source.awaited[ORDERS] = Awaited(epoch=2, objects=1)
+    lake.queue.notices.append(Notice(TABLES[0], "1"))
+    for _ in range(3):
+        assert lake.looked() == {ORDERS}
+        assert lake.queue.notices == []
+    lake.source.awaited.clear()
+    assert lake.looked() == {ORDERS}
+    assert lake.looked() == set()
+
+
+def test_a_run_that_is_stopped_looks_at_nothing_less_the_next_time(lake: Lake) -> None:
+    lake.run()
+    lake.source.awaited[ORDERS] = Awaited(epoch=2, objects=1)
+    lake.queue.notices.append(Notice(TABLES[0], "1"))
+    lake.run(stops=True)
+    assert lake.queue.notices == []
+    assert lake.looked() == {ORDERS}
 
 
 def test_many_notices_of_a_table_are_one_batch_after_the_other_and_forgotten_behind_the_last(lake: Lake) -> None:
