@@ -69,12 +69,13 @@ class FullLooks:
         With a time at which it `began`, that was a look at all tables. Tables that the settings have no more are
         forgotten: their notices are lost until they are back.
         """
+        before = (self.last, self.noted)
         if began is not None:
             self.last, self.noted = began, {}
         noted = {**self.noted, **{table: self.tables[table] for table in looked}}
         known = self.tables.keys() - again
         self.noted = {table: digest for table, digest in noted.items() if table in known}
-        if self.file is not None and self.last is not None:
+        if self.file is not None and self.last is not None and before != (self.last, self.noted):
             self.file.parent.mkdir(parents=True, exist_ok=True)
             note = {"began": self.last, "tables": dict(sorted(self.noted.items()))}
             self.file.write_text(json.dumps(note), "utf-8")

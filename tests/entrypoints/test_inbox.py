@@ -340,6 +340,14 @@ def test_tables_that_are_not_in_the_note_or_are_read_in_another_way_are_looked_a
     assert looks(b="2", c="1").due == ["b"], "it was none of the run meanwhile"
 
 
+def test_a_note_that_says_the_same_is_not_written_again(tmp_path: Path) -> None:
+    looks = FullLooks(HOUR, lambda: HOUR, {"a": "1"}, tmp_path / FILE)
+    looks.note(["a"], began=HOUR)
+    (tmp_path / FILE).unlink()
+    looks.note(["a"])
+    assert not (tmp_path / FILE).exists()
+
+
 # Runs.
 
 
