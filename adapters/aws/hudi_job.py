@@ -33,7 +33,7 @@ def read_parameters(said: Mapping[str, Any], place: str) -> Mapping[str, Any]:
             raise ConfigError(f"{place}: {name!r} must be a text", todo="docs/aws/settings.md lists what is read.")
         if name in _LISTS:
             split = split_key if _LISTS[name] == "key" else split_columns
-            _put(found, _LISTS[name], split(value, f"{place}, {name}"), name, place)
+            _put(found, _LISTS[name], split(value, f"{place}: {name!r}"), name, place)
         elif name == _TYPE:
             _put(found, "write_mode", _MODES.get(value.upper(), value), name, place)
         else:

@@ -114,6 +114,8 @@ def test_a_published_pipeline_without_its_buckets_has_its_tables(path: str) -> N
         ("a.b", {"primaryKey": "id", "domain": ""}, "`domain` is not the name of a database"),
         ("a.b", {"primaryKey": "id", "domain": "x", "partitionCol": ""}, "Did you mean 'partitionCols'?"),
         ("a.b", {"primaryKey": "id", "domain": "x", "partitionCols": None}, "'partitionCols' must be a text"),
+        ("a.b", {"primaryKey": ",", "domain": "x"}, "primaryKey: a column of the list has no name"),
+        ("a.b", {"primaryKey": "id,,n", "domain": "x"}, "primaryKey: a column of the list has no name"),
         ("a.b", "id", "is no JSON object"),
         ("b", {"primaryKey": "id", "domain": "x"}, "It is written as schema.table"),
         ("a.b.c", {"primaryKey": "id", "domain": "x"}, "It is written as schema.table"),
@@ -147,7 +149,8 @@ def test_two_published_tables_of_one_name_in_the_lake_are_both_broken(path: str)
 
 
 def test_published_buckets_that_are_wrong_stop_all() -> None:
-    for said in ({**CONFIG, "rawBuckets": "a"}, {"rawBucket": 1}, []):
+    buckets = [{"rawBucket": ""}, {"stageS3BucketName": "s3://stage/x"}]
+    for said in ({**CONFIG, "rawBuckets": "a"}, {"rawBucket": 1}, [], *({**CONFIG, **one} for one in buckets)):
         with pytest.raises(ConfigError, match="the place"):
             read_pipeline(json.dumps(said), "the place")
 

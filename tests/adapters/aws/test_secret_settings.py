@@ -96,6 +96,7 @@ def test_a_comma_within_a_transform_separates_nothing() -> None:
     ("said", "words"),
     [
         ({"hoodie.datasource.write.recordkey.field": ["id"]}, "recordkey.field' must be a text"),
+        ({"hoodie.datasource.write.recordkey.field": ""}, "recordkey.field': the key has no column"),
         ({"hoodie.datasource.write.recordkey.field": "id", "key": ["id"]}, "and `key` say the same"),
         ({"hoodie.clean.commits.retained": "3", "properties": {}}, "and `properties` say the same"),
     ],

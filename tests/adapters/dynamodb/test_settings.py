@@ -83,6 +83,8 @@ TestControlTable = settings_store_contract(of_a_team)
         ({"settings": {"key": {"id"}}}, "`settings.key` is neither text, number, list nor map"),
         ({"settings": ["key"]}, "`settings` is no map"),
         ({"record_key": ["id"]}, "`record_key` must be a text"),
+        ({"record_key": ""}, "record_key: the key has no column"),
+        ({"partition_key": "a,,b"}, "partition_key: a column of the list has no name"),
     ],
 )
 def test_an_item_that_is_wrong_is_broken_alone(control: str, attributes: dict[str, Any], said: str) -> None:
@@ -92,6 +94,13 @@ def test_an_item_that_is_wrong_is_broken_alone(control: str, attributes: dict[st
     assert layer.content["tables"] == {"shop.lines": {"skip": False}}
     assert said in str(layer.broken["shop.orders"])
     assert f"dynamodb table {control}, item shop.orders" in str(layer.broken["shop.orders"])
+
+
+def test_an_item_is_of_one_table_and_no_pattern(control: str) -> None:
+    put(control, "shop.*", settings={"key": ["id"]})
+    layer = ControlTable(control).read()
+    assert layer.content["tables"] == {}
+    assert "names no one table" in str(layer.broken["shop.*"])
 
 
 def test_an_item_switches_its_table_on_and_off_whatever_the_file_says(control: str, tmp_path: Path) -> None:
