@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -30,6 +30,7 @@ from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreU
 from lakeward.core.secrets import Secret, SecretName
 
 T = TypeVar("T")
+_Errors: TypeAlias = deque[KafkaError]
 
 _QUIET: Final = logging.Logger("librdkafka", logging.CRITICAL + 1)
 """librdkafka would write what it says to standard error; what matters of it is in errors."""
@@ -70,8 +71,7 @@ class KafkaBroker:
     options: KafkaOptions
     base: Path
     secret: Callable[[SecretName], Secret]
-    _errors: deque[KafkaError] = field(default_factory=lambda: deque(maxlen=5))
-    _known: dict[str, Any] | None = field(default=None, repr=False)
+    _known: tuple[dict[str, Any], _Errors] | None = field(default=None, repr=False)
     _administers: tuple[AdminClient, dict[str, Any]] | None = field(default=None, repr=False)
     _lock: RLock = field(default_factory=RLock)
 
@@ -120,30 +120,31 @@ class KafkaBroker:
             yield from records
 
     def _read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
-        consumer = self._make(Consumer, {**self._settings, **_READER})
+        settings, errors = self._access
+        consumer = self._make(Consumer, {**settings, **_READER})
         with closing(consumer):
             consumer.assign([TopicPartition(topic, partition, start)])
             while True:
-                for message in self._asked(lambda: self._next(consumer)):
-                    if self._is_behind(message, topic, partition, end):
+                for message in self._asked(lambda: self._next(consumer, errors), errors):
+                    if self._is_behind(message, topic, partition, end, errors):
                         return
                     yield _record(message)
                     if message.offset() == end - 1:  # else the end would be waited for
                         return
 
-    def _next(self, consumer: Consumer) -> list[Message]:
+    def _next(self, consumer: Consumer, errors: _Errors) -> list[Message]:
         """Wait for a message, and return it with those that have come already.
 
         That no group may be used says nothing: a range is read without one.
         """
         first = consumer.poll(self.options.timeout)
         if first is None:
-            raise self._refused() or self._away(None)
+            raise self._refused(errors) or self._away(None, errors)
         found = [first, *consumer.consume(_BATCH, 0)]
         no_group = KafkaError.GROUP_AUTHORIZATION_FAILED
         return [one for one in found if one.error() is None or one.error().code() != no_group]
 
-    def _is_behind(self, message: Message, topic: str, partition: int, end: int) -> bool:
+    def _is_behind(self, message: Message, topic: str, partition: int, end: int, errors: _Errors) -> bool:
         """Return whether a message, or the end of the partition, lies behind the range."""
         error = message.error()
         if error is None or error.code() == KafkaError._PARTITION_EOF:
@@ -153,7 +154,7 @@ class KafkaBroker:
             return offset is None or offset >= end
         if error.code() in _OFFSET_GONE:
             raise _deleted_meanwhile(topic, partition)
-        raise self._in_words(KafkaException(error))
+        raise self._in_words(KafkaException(error), errors)
 
     def tell(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Tell a consumer group how far a topic is applied."""
@@ -196,12 +197,18 @@ class KafkaBroker:
     @property
     def _settings(self) -> dict[str, Any]:
         """The settings of clients, with the secrets as they were read last."""
+        return self._access[0]
+
+    @property
+    def _access(self) -> tuple[dict[str, Any], _Errors]:
+        """The settings of clients, and where those that have them put what they are told in the background."""
         with self._lock:
             if self._known is None:
-                self._known = self._read_settings()
+                errors: _Errors = deque(maxlen=5)
+                self._known = self._read_settings(errors), errors
             return self._known
 
-    def _read_settings(self) -> dict[str, Any]:
+    def _read_settings(self, errors: _Errors) -> dict[str, Any]:
         """Return the settings of a client; secrets are read now, and kept nowhere else."""
         security = self.options.security
         found: dict[str, Any] = {
@@ -213,7 +220,7 @@ class KafkaBroker:
             "ssl.ca.location": self._path(security.ca_file),
             "ssl.certificate.location": self._path(security.certificate),
             "ssl.key.pem": self._reveal(security.key),
-            "error_cb": self._errors.append,
+            "error_cb": errors.append,
         }
         if security.region is not None:
             tokens = MskTokens(security.region)
@@ -229,43 +236,43 @@ class KafkaBroker:
 
     def _ask(self, ask: Callable[[], T]) -> T:
         """Return an answer of the broker; raises what its errors are in words."""
-        tried = self._settings
+        admin, (tried, errors) = self._admin, self._access
         try:
-            return self._asked(ask)
+            return self._asked(ask, errors, admin)
         except _Refused:
             if not self._has_newer_secrets(tried):
                 raise
-            return self._asked(ask)
+            return self._asked(ask, self._access[1], self._admin)
 
     def _has_newer_secrets(self, tried: dict[str, Any]) -> bool:
         """Return whether secrets are others than those that were tried: they are read again, unless they were."""
         with self._lock:
             if self._settings is not tried:  # another thread was refused as well
                 return True
-            self._errors = deque(maxlen=5)  # that of before goes on getting what the refused clients say
-            self._known = self._read_settings()
-            return any(self._known.get(name) != tried.get(name) for name in _SECRET)
+            self._known = None
+            return any(self._settings.get(name) != tried.get(name) for name in _SECRET)
 
-    def _asked(self, ask: Callable[[], T]) -> T:
+    def _asked(self, ask: Callable[[], T], errors: _Errors, admin: AdminClient | None = None) -> T:
         try:
             found = ask()
         except KafkaException as error:
-            raise self._in_words(error) from None
+            if admin is not None:
+                admin.poll(0)  # what it was told in the background comes now
+            raise self._in_words(error, errors) from None
         if found:
-            self._errors.clear()
+            errors.clear()
         return found
 
-    def _in_words(self, error: KafkaException) -> LakewardError:
+    def _in_words(self, error: KafkaException, errors: _Errors) -> LakewardError:
         said: KafkaError = error.args[0]
-        self._admin.poll(0)  # what it was told in the background comes now
         if said.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             todo = "Nothing of this batch was applied. The next run says what that means."
             return _NoTopic("a topic is not there any more", todo=todo)
-        return self._refused(said) or self._away(said)
+        return self._refused(errors, said) or self._away(said, errors)
 
-    def _refused(self, *said: KafkaError) -> _Refused | None:
+    def _refused(self, errors: _Errors, *said: KafkaError) -> _Refused | None:
         """Return what to say where one of these errors, or of those in the background, is a refusal."""
-        refusal = next((one for one in [*said, *self._errors] if one.code() in _REFUSED), None)
+        refusal = next((one for one in [*said, *errors] if one.code() in _REFUSED), None)
         if refusal is None:
             return None
         return _Refused(
@@ -274,8 +281,8 @@ class KafkaBroker:
             todo="Correct [source.security], or let the user read the topic, and describe it.",
         )
 
-    def _away(self, said: KafkaError | None) -> StoreUnreachable:
-        last = self._errors[-1] if self._errors else said
+    def _away(self, said: KafkaError | None, errors: _Errors) -> StoreUnreachable:
+        last = errors[-1] if errors else said
         return StoreUnreachable(
             f"the broker {self.options.servers} does not answer",
             found=f"nothing came in {self.options.timeout} seconds" if last is None else last.str(),

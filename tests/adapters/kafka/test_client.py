@@ -224,13 +224,11 @@ def test_a_password_that_was_changed_is_read_again_once(kafka_broker: RunningBro
     kafka_broker.send("changed", b"x")
 
     def having(*words: str) -> tuple[KafkaBroker, list[str]]:
-        found, rest = client(kafka_broker.guarded, security=SASL, timeout=3), [*words]
+        # A refusal is told once the time is over: long enough for a machine that is busy.
+        found, rest = client(kafka_broker.guarded, security=SASL, timeout=10), [*words]
         found.secret = lambda _: Secret(rest.pop(0).encode())
         return found, rest
 
-    broker, rest = having("old", PASSWORD)
-    assert [one.value for one in broker.read("changed", 0, 0, 1)] == [b"x"]
-    assert (values(broker, "changed"), rest) == ([(0, b"x")], [])
     broker, rest = having("old", PASSWORD)
     assert (values(broker, "changed"), rest) == ([(0, b"x")], [])
     broker, rest = having("old", PASSWORD)
@@ -238,8 +236,7 @@ def test_a_password_that_was_changed_is_read_again_once(kafka_broker: RunningBro
     with ThreadPoolExecutor(2) as pool:
         found = [one.value for records in pool.map(list, readers) for one in records]
     assert (found, rest) == ([b"x", b"x"], []), "both were refused, and one of them asked"
-    for words in (["old", "old"], ["old", "older"]):
-        broker, rest = having(*words, "never asked for")
-        with pytest.raises(ConfigError, match="refuses access"):
-            broker.find("changed")
-        assert rest == ["never asked for"]
+    broker, rest = having("old", "older", "never asked for")
+    with pytest.raises(ConfigError, match="refuses access"):
+        broker.find("changed")
+    assert rest == ["never asked for"]
