@@ -116,7 +116,7 @@ def merge(layers: Sequence[SettingsLayer], identity: Callable[[str], Hashable] =
     for layer in layers:
         spelled = {name: names.get(identity(name), name) for name in _names(layer)}
         if not layer.fails_whole:
-            broken |= {spelled[name]: error for name, error in _twins(layer, identity).items()}
+            broken |= {spelled[name]: error for name, error in _names_used_twice(layer, identity).items()}
         for path, value in _leaves(layer.content):
             at = (path[0], spelled[path[1]], *path[2:]) if path[:1] == ("tables",) and path[1:] else path
             _put(content, places, at, value, layer.place(path))
@@ -131,7 +131,7 @@ def merge(layers: Sequence[SettingsLayer], identity: Callable[[str], Hashable] =
     return MergedSettings(content=content, places=places, alone=frozenset(alone), broken=broken)
 
 
-def _twins(layer: SettingsLayer, identity: Callable[[str], Hashable]) -> Mapping[str, LakewardError]:
+def _names_used_twice(layer: SettingsLayer, identity: Callable[[str], Hashable]) -> Mapping[str, LakewardError]:
     """Return the names of tables that a layer has under more than one, with what to say of each."""
     found: dict[Hashable, list[str]] = {}
     for name in _names(layer):

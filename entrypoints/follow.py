@@ -195,9 +195,9 @@ class NoticeReceiver:
 
     def __call__(self) -> Sequence[Notice]:
         """Return the notices of now."""
-        began, told = self.looks.now(), self.inbox.receive()
+        began, notices = self.looks.now(), self.inbox.receive()
         if self.inbox.answers and not self.looks.is_due:
             loading = [table for table, run in self.runs.items() if run.waits_for_load]
-            return [*told, *notices_for_others(loading, told)]
+            return [*notices, *notices_for_others(loading, notices)]
         self.looks.note([*self.runs], began=began)
-        return [*told, *notices_for_others([*self.runs], told)]
+        return [*notices, *notices_for_others([*self.runs], notices)]

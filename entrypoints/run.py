@@ -53,10 +53,10 @@ def run_tables(
     with Inbox(container.queue(), runs) as inbox:
         line = line_of(container, Turns(container, runs, observer, stop, inbox), pool)
         is_full = looks.is_due
-        told = () if named else inbox.receive_all()
+        notices = () if named else inbox.receive_all()
         is_full |= not inbox.answers
-        rest += notices_for_others(runs if is_full else looks.due, told)
-        line.join([*told, *rest])
+        rest += notices_for_others(runs if is_full else looks.due, notices)
+        line.join([*notices, *rest])
         while line.in_hand or (line.waiting and not stop.is_asked):
             if not stop.is_asked:
                 line.begin()
@@ -82,9 +82,9 @@ def settings_digests(configured: Configured, tables: Iterable[str]) -> Mapping[s
     return {table: digest_of([configured.settings.source, own.get(table)]) for table in tables}
 
 
-def notices_for_others(tables: Collection[str], told: Iterable[Notice]) -> Sequence[Notice]:
-    """Return a notice for each table of which the queue did not tell."""
-    known = {notice.table for notice in told}
+def notices_for_others(tables: Collection[str], notices: Iterable[Notice]) -> Sequence[Notice]:
+    """Return a notice for each table that has none among the notices of a queue."""
+    known = {notice.table for notice in notices}
     return [Notice(table) for table in tables if table not in known]
 
 

@@ -45,6 +45,7 @@ small_batch = 0
 key = ["id"]
 columns = { id = "int", name = "string" }
 """
+ROWS = [(1, "x"), (3, "c"), (4, "d")]
 SEEN = """
 import boto3, deltalake, json, lakeward.adapters, pyarrow, pydantic, pyspark
 modules = (boto3, deltalake, lakeward.adapters, pyarrow, pydantic, pyspark)
@@ -93,8 +94,10 @@ def make_pipeline(folder: Path) -> None:
     (folder / "conf/spark-defaults.conf").write_text(text, "utf-8")
 
 
-def run_job(python: Path, script: Path, arguments: Sequence[str], folder: Path, platform: str, **more: str) -> None:
-    """Run a script in the folder of a pipeline; nothing that this process imports from is handed on."""
+def run_job(
+    python: Path, script: Path, arguments: Sequence[str], folder: Path, platform: str, **more: str
+) -> list[tuple[int, str]]:
+    """Run a script in the folder of a pipeline; return the rows. Nothing that this process imports is handed on."""
     given = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     given |= {"SPARK_CONF_DIR": str(folder / "conf"), **more}
     where = subprocess.run([python, "-c", SEEN], cwd=folder, env=given, capture_output=True, text=True, check=False)
@@ -106,8 +109,7 @@ def run_job(python: Path, script: Path, arguments: Sequence[str], folder: Path, 
         [python, script, *arguments], cwd=folder, env=given, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    rows = sorted((row["id"], row["name"]) for row in by_duckdb(str(folder / "lake/shop/item")).to_pylist())
-    assert rows == [(1, "x"), (3, "c"), (4, "d")]
+    return sorted((row["id"], row["name"]) for row in by_duckdb(str(folder / "lake/shop/item")).to_pylist())
 
 
 def test_a_packaged_job_of_glue_runs_on_what_was_packaged(tmp_path: Path) -> None:
@@ -125,7 +127,8 @@ def test_a_packaged_job_of_glue_runs_on_what_was_packaged(tmp_path: Path) -> Non
     make_pipeline(tmp_path / "shop")
     arguments = [word for pair in started.items() for word in pair]
     of_glue = ["--JOB_ID", "j_1", "--JOB_RUN_ID", "jr_1", "--JOB_NAME", "shop", "--TempDir", "s3://tmp/"]
-    run_job(python, tmp_path / "job/lakeward_job.py", [*of_glue, *arguments], tmp_path / "shop", "glue")
+    script = tmp_path / "job/lakeward_job.py"
+    assert run_job(python, script, [*of_glue, *arguments], tmp_path / "shop", "glue") == ROWS
 
 
 def test_a_packaged_job_of_emr_runs_in_its_environment(tmp_path: Path) -> None:
@@ -140,4 +143,5 @@ def test_a_packaged_job_of_emr_runs_in_its_environment(tmp_path: Path) -> None:
     arguments = manifest["jobs"]["start-job-run"]["sparkSubmit"]["entryPointArguments"]
     python, platform = tmp_path / "shop/environment/bin/python", make_platform(tmp_path / "platform", "emr")
     of_emr = {"PYTHONPATH": str(platform), "PYSPARK_PYTHON": "./environment/bin/python"}
-    run_job(python, tmp_path / "job/lakeward_job.py", arguments, tmp_path / "shop", "emr", **of_emr)
+    script = tmp_path / "job/lakeward_job.py"
+    assert run_job(python, script, arguments, tmp_path / "shop", "emr", **of_emr) == ROWS

@@ -61,6 +61,42 @@ def explaining_errors(
         ) from error
 
 
+INVALID_CREDENTIALS: Final = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "InvalidSecurity",
+        "InvalidSignatureException",
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+"""The codes by which services refuse credentials themselves, whatever is asked for."""
+
+
+def invalid_credentials(what: str, found: str) -> ConfigError:
+    """Return what to say where a service does not take the credentials for valid ones."""
+    return ConfigError(
+        f"{what}: the credentials are not valid",
+        found=found,
+        todo=f"{AS_WHOM} They are refused, too, where the clock of this machine is more than five minutes off.",
+    )
+
+
+def access_denied(what: str, found: str, error: ClientError, page: str) -> ConfigError:
+    """Return what to say where credentials lack a permission; `page` lists those that are needed."""
+    return ConfigError(
+        f"{what}: access is denied",
+        found=f"{found} ({error.operation_name})",
+        todo=f"{page} lists the permissions that are needed. Are these the right credentials?",
+    )
+
+
 def answer_of(error: ClientError) -> tuple[str, str, int]:
     """Return what a service said: its code, that with its words, and the status of the request."""
     said: Any = error.response

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from lakeward.adapters.aws.pipeline_text import PipelineText
 from lakeward.adapters.aws.published import read_pipeline, read_tables
 from lakeward.adapters.aws.service_errors import client_of, translate_errors
 from lakeward.core.errors import ConfigError
@@ -38,20 +39,6 @@ class SsmStoreOptions(BaseModel):
     @classmethod
     def _has_no_slash_behind(cls, value: str) -> str:
         return value.rstrip("/") or value
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineParameter:
-    """One parameter with settings of a whole pipeline."""
-
-    name: str
-
-    def read(self) -> SettingsLayer:
-        """Return what is in the parameter."""
-        place = f"ssm parameter {self.name}"
-        with translate_errors(place, _PAGE):
-            text = _value(client_of("ssm"), self.name)
-        return SettingsLayer(origin=place, content=read_settings(text, place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +118,9 @@ def build(options: Options, runtime: Runtime) -> SettingsStore:
     settings = validated(SsmStoreOptions, options, str(runtime.file), within="settings.stores")
     if settings.form == "published":
         return PublishedParameters(settings.name)
-    return TableParameters(settings.name) if settings.form == "tables" else PipelineParameter(settings.name)
+    if settings.form == "tables":
+        return TableParameters(settings.name)
+    return PipelineText(f"ssm parameter {settings.name}", "ssm", settings.name, _value)
 
 
 @hookimpl

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lakeward.adapters.aws.hudi_job import read_parameters
+from lakeward.adapters.aws.pipeline_text import PipelineText
 from lakeward.adapters.aws.service_errors import client_of, translate_errors
 from lakeward.core.errors import ConfigError
 from lakeward.core.layers import SettingsEntry, SettingsLayer, layer_of_entries
@@ -44,20 +45,6 @@ class SecretsManagerStoreOptions(BaseModel):
         if not self.name and self.tables is None:
             raise ValueError("`name` is empty: say what the names begin with, or list the `tables`")
         return self
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineSecret:
-    """One secret with settings of a whole pipeline."""
-
-    name: str
-
-    def read(self) -> SettingsLayer:
-        """Return what is in the secret."""
-        place = f"secret {self.name}"
-        with translate_errors(place, _PAGE):
-            text = _value(client_of("secretsmanager"), self.name)
-        return SettingsLayer(origin=place, content=read_settings(text, place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +98,7 @@ def build(options: Options, runtime: Runtime) -> SettingsStore:
     settings = validated(SecretsManagerStoreOptions, options, str(runtime.file), within="settings.stores")
     if settings.form == "tables":
         return TableSecrets(settings.name, settings.tables)
-    return PipelineSecret(settings.name)
+    return PipelineText(f"secret {settings.name}", "secretsmanager", settings.name, _value)
 
 
 @hookimpl

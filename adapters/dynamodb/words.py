@@ -8,18 +8,16 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from lakeward.adapters.aws.failures import AS_WHOM, answer_of, explaining_errors
+from lakeward.adapters.aws.failures import (
+    INVALID_CREDENTIALS,
+    access_denied,
+    answer_of,
+    explaining_errors,
+    invalid_credentials,
+)
 from lakeward.adapters.dynamodb.purpose import LEASES, Purpose
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 
-_UNKNOWN: Final = (
-    "ExpiredTokenException",
-    "IncompleteSignature",
-    "InvalidClientTokenId",
-    "InvalidSignatureException",
-    "MissingAuthenticationTokenException",
-    "UnrecognizedClientException",
-)
 _FULL: Final = "ItemCollectionSizeLimitExceeded"
 _LATER: Final = (
     "InternalServerError",
@@ -74,16 +72,8 @@ def _refused(purpose: Purpose, what: str, error: ClientError) -> LakewardError:
             found=found,
             todo=f"{purpose.keys}: make one as {purpose.page} says.",
         )
-    if code in _UNKNOWN:
-        return ConfigError(
-            f"{what}: the credentials are not valid",
-            found=found,
-            todo=f"{AS_WHOM} They are refused, too, where the clock of this machine is more than five minutes off.",
-        )
+    if code in INVALID_CREDENTIALS:
+        return invalid_credentials(what, found)
     if code == "AccessDeniedException":
-        return ConfigError(
-            f"{what}: access is denied",
-            found=f"{found} ({error.operation_name})",
-            todo=f"{purpose.page} lists the permissions that are needed. Are these the right credentials?",
-        )
+        return access_denied(what, found, error, purpose.page)
     return ConfigError(f"{what} cannot be asked", found=found, todo=f"{purpose.page} says what is needed.")

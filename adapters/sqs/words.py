@@ -7,7 +7,13 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from lakeward.adapters.aws.failures import AS_WHOM, answer_of, explaining_errors
+from lakeward.adapters.aws.failures import (
+    INVALID_CREDENTIALS,
+    access_denied,
+    answer_of,
+    explaining_errors,
+    invalid_credentials,
+)
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 
 _PAGE: Final = "docs/queues.md"
@@ -18,18 +24,6 @@ _MISSING: Final = (
     "QueueDoesNotExist",
 )
 _DENIED: Final = ("AccessDenied", "AccessDeniedException", "KmsAccessDenied", "KMS.AccessDeniedException")
-_UNKNOWN: Final = (
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "IncompleteSignature",
-    "InvalidAccessKeyId",
-    "InvalidClientTokenId",
-    "InvalidSecurity",
-    "InvalidSignatureException",
-    "MissingAuthenticationToken",
-    "SignatureDoesNotMatch",
-    "UnrecognizedClientException",
-)
 _LATER: Final = (
     "AWS.SimpleQueueService.OverLimit",
     "InternalError",
@@ -72,15 +66,7 @@ def _refused(what: str, error: ClientError) -> LakewardError:
             todo=f"Make it as {_PAGE} says, or correct `url` or `region` under [queue].",
         )
     if code in _DENIED:
-        return ConfigError(
-            f"{what}: access is denied",
-            found=f"{found} ({error.operation_name})",
-            todo=f"{_PAGE} lists the permissions that are needed. Are these the right credentials?",
-        )
-    if code in _UNKNOWN:
-        return ConfigError(
-            f"{what}: the credentials are not valid",
-            found=found,
-            todo=f"{AS_WHOM} They are refused, too, where the clock of this machine is more than five minutes off.",
-        )
+        return access_denied(what, found, error, _PAGE)
+    if code in INVALID_CREDENTIALS:
+        return invalid_credentials(what, found)
     return ConfigError(f"{what} cannot be asked", found=found, todo=f"{_PAGE} says what is needed.")

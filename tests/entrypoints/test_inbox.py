@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import structlog
@@ -72,17 +72,22 @@ def test_what_is_still_in_work_at_the_end_is_given_back() -> None:
 
 
 def test_what_is_done_is_told_to_the_queue_once() -> None:
-    class Strict(HidingQueue):
-        def acknowledge(self, notices: Sequence[Notice]) -> None:
-            for notice in notices:
-                self.notices.remove(notice)
+    class Counting(HidingQueue):
+        ended: ClassVar[list[tuple[str, Notice]]] = []
 
-    with Inbox(Strict([Notice(TABLES[0], "1")]), TABLES) as inbox:
+        def acknowledge(self, notices: Sequence[Notice]) -> None:
+            self.ended.extend(("acknowledged", notice) for notice in notices)
+
+        def give_back(self, notices: Sequence[Notice]) -> None:
+            self.ended.extend(("given back", notice) for notice in notices)
+
+    with Inbox(Counting([Notice(TABLES[0], "1")]), TABLES) as inbox:
         notices = inbox.receive()
         for _ in range(2):
             inbox.acknowledge(notices)
         inbox.give_back(notices)
         inbox.acknowledge([Notice(TABLES[1])])
+    assert Counting.ended == [("acknowledged", Notice(TABLES[0], "1"))]
 
 
 class Extended(HidingQueue):

@@ -63,10 +63,10 @@ def _with_waited(found: SettledBatch, rejects: Sequence[Reject]) -> tuple[pa.Tab
     entries = Entries(found.plan, found.texts, [])
     entries.add_waiting(waited)
     first = 1 + max(rows[names.ARRIVAL].to_pylist(), default=-1)
-    told = [{**entry, names.ARRIVAL: first + index} for index, entry in enumerate(entries.found)]
+    rows_behind = [{**entry, names.ARRIVAL: first + index} for index, entry in enumerate(entries.found)]
     types = {name: arrow_type(type_) for name, type_ in columns_in_part(found.plan.dimension).items()}
     types |= {field.name: field.type for field in rows.schema}
-    more = {name: pa.array([entry.get(name) for entry in told], type_) for name, type_ in types.items()}
+    more = {name: pa.array([entry.get(name) for entry in rows_behind], type_) for name, type_ in types.items()}
     own = {event.position: rows.num_rows + index for index, event in enumerate(waited)}
     return pa.concat_tables([rows, pa.table(more)], promote_options="default"), {**places, **own}
 
