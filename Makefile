@@ -123,7 +123,7 @@ lock: ## Resolve the dependencies anew, from pyproject.toml into requirements/ (
 	build/lock/bin/uv pip compile --quiet $(COMPILE) --group build --output-file requirements/build.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --extra s3 --extra kafka --extra msk --extra delta --extra hudi --group dev --output-file requirements/dev.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark-3.5 --extra s3 --extra kafka --extra hudi --group dev --output-file requirements/dev-3.5.txt
-	build/lock/bin/uv pip compile --quiet $(COMPILE_JOB) --extra s3 --extra kafka --extra msk --extra delta --constraint requirements/dev.txt --output-file entrypoints/job_package/lock-4.1.txt
+	build/lock/bin/uv pip compile --quiet $(COMPILE_JOB) --extra spark --extra s3 --extra kafka --extra msk --extra delta --constraint requirements/dev.txt --output-file entrypoints/job_package/lock-4.1.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE_JOB) --extra spark-3.5 --extra s3 --extra kafka --extra msk --extra delta --extra hudi --constraint requirements/dev-3.5.txt --output-file entrypoints/job_package/lock-3.5.txt
 
 clean: ## Remove what the targets made here; the jars stay in the user's cache

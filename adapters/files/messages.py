@@ -12,13 +12,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.files.columns import needs_schemas, writings
+from lakeward.adapters.files.envelope_rows import EnvelopeRows
 from lakeward.adapters.files.lines import as_messages, read_lines, strange
 from lakeward.adapters.files.looking import File, described_by
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.messages.connect import Described, Version, columns_of
 from lakeward.adapters.messages.debezium import IS_TOMBSTONE, Debezium, is_tombstone
-from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, Decoded, to_rows
+from lakeward.adapters.messages.decoded import NOT_TAKEN, OF_OTHER, OTHER_TABLE, Decoded, to_rows
 from lakeward.adapters.messages.dms import DmsMessages
+from lakeward.adapters.messages.envelopes import TAKEN
 from lakeward.adapters.messages.message import BODY, KEY, part
 from lakeward.adapters.messages.wire import Writing
 from lakeward.adapters.spark.names import text
@@ -41,8 +43,27 @@ _KEY_SCHEMA: Final = part(KEY, "schema")
 
 
 def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str], places: DataFrame) -> DataFrame:
-    """Return the messages of files as rows; `places` has the place of each file in the batch."""
-    opened, decoder = opened_messages(table, paths), table.decoder
+    """Return the messages of files as rows; `places` has the place of each file in the batch.
+
+    Those in the usual form are taken apart by Arrow, where there are many. The others are flagged, and decoded once
+    it is known that there are such: Java takes its time to compile what decodes them.
+    """
+    usual = EnvelopeRows.of(table) if table.are_many else None
+    if usual is None:
+        return _rows_of(table, files, paths, places, opened_messages(table, paths))
+    taken = usual.taken(read_lines(table.spark(), paths, table.reading))
+    rows = usual.rows(table, taken)
+    if not table.has_others:
+        return rows
+    lines = taken.where(f"NOT {TAKEN}").select(VALUE, NAME, LINE)
+    others = _rows_of(table, files, paths, places, _opened(table, lines))
+    return rows.where(f"NOT {NOT_TAKEN}").unionByName(others.selectExpr("*", f"false AS {NOT_TAKEN}"))
+
+
+def _rows_of(
+    table: TableFiles, files: Sequence[File], paths: Sequence[str], places: DataFrame, opened: DataFrame
+) -> DataFrame:
+    decoder = table.decoder
     if table.links and isinstance(decoder, Debezium):
         ranked = opened.join(F.broadcast(places.select(NAME, RANK)), NAME)
         opened = decoder.linked(ranked, (RANK, LINE)).drop(RANK)
@@ -53,7 +74,11 @@ def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str],
 
 def opened_messages(table: TableFiles, paths: Sequence[str]) -> DataFrame:
     """Return messages taken apart; of those of other tables nothing is kept but that they are there."""
-    lines, decoder = read_lines(table.spark(), paths, table.reading), table.decoder
+    return _opened(table, read_lines(table.spark(), paths, table.reading))
+
+
+def _opened(table: TableFiles, lines: DataFrame) -> DataFrame:
+    decoder = table.decoder
     opened = decoder.opened(as_messages(lines, table.options.line), table.dimension.source)
     return opened.withColumns(
         {name: F.expr(f"CASE WHEN NOT {OF_OTHER} THEN {name} END") for name in (VALUE, decoder.row)}

@@ -43,7 +43,7 @@ from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.local_files import read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
-from lakeward.adapters.messages.decoded import KEY_HALF, MESSAGE_FLAGS, OTHER_TABLE
+from lakeward.adapters.messages.decoded import KEY_HALF, MESSAGE_FLAGS, NOT_TAKEN, OTHER_TABLE
 from lakeward.adapters.messages.values import object_of
 from lakeward.adapters.spark.events import AHEAD, DATABASE, INITIAL, LOG, NO_PLACE, SKIPPED, Group, facts
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
@@ -70,6 +70,7 @@ _BESIDE: Final = (
 )
 """Columns of a frame that nothing needs once it was surveyed."""
 
+MANY_BYTES: Final = 8 * 1024 * 1024
 _DAY: Final = 24 * 3600 * 1_000_000
 
 
@@ -84,12 +85,15 @@ class FilesSource:
     of_tables: Mapping[TableName, FilesOptions] = field(default_factory=dict)
     now: Callable[[], int] = clock
     small_batch: int = 0
+    many_bytes: int = MANY_BYTES
+    """From how many bytes of a batch on messages are many: then it pays to take apart most of them by Arrow."""
     may_be_unreadable: bool = False
     """Whether a file of which no row can be read is no damage: its lines are together by chance."""
     are_one: bool = False
     """Whether the files of a batch are one, of whose messages all schemas count for all of them."""
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_links: set[TableName] = field(default_factory=set)
+    tables_with_others: set[TableName] = field(default_factory=set)
     kept: KeptFrames = field(default_factory=KeptFrames)
 
     @property
@@ -192,7 +196,8 @@ class FilesSource:
         header = order_in_headers(shown, table.expected, taken.header)
         objects = [file.item for file in files]
         tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
-        table = replace(table, dimension=with_schema(table, files))
+        are_many = sum(item.size for item in objects) >= self.many_bytes
+        table = replace(table, dimension=with_schema(table, files), are_many=are_many)
         check_mapping(table.options, table.dimension)
         rows = lift_places(self._frame(table, files, lines), taken.restarts)
         frame, close = self.kept.keep(rows, dimension, objects)
@@ -247,9 +252,10 @@ class FilesSource:
         return taken, files
 
     def _must_look_again(self, name: TableName, found: Sequence[Group]) -> bool:
-        """Whether rows go over several lines, or inserts may be halves of key changes, and nobody looked for that.
+        """Whether rows go over several lines, inserts may be halves of key changes, or messages are unusual.
 
-        From now on it is: both cost more, and most files have neither. Such inserts lack values, or headers tell.
+        From now on each is looked for: all of that costs more, and most files have none of it. Such inserts lack
+        values, or headers tell.
         """
         links = any(
             KEY_HALF in group.flags
@@ -260,6 +266,7 @@ class FilesSource:
         for is_there, known in (
             (any(TORN in group.flags for group in found), self.tables_with_torn_rows),
             (links, self.tables_with_links),
+            (any(NOT_TAKEN in group.flags for group in found), self.tables_with_others),
         ):
             new.append(is_there and name not in known)
             known.update({name} if is_there else ())
@@ -298,6 +305,7 @@ class FilesSource:
             patterns=self.patterns.get(name, {}),
             has_torn_rows=name in self.tables_with_torn_rows,
             links=name in self.tables_with_links,
+            has_others=name in self.tables_with_others,
             has_own_folder=has_own_folder(self._options(dimension), self.options, beside),
             must_name=names_needed(name, beside),
             are_one=self.are_one,

@@ -38,7 +38,8 @@ class TableFiles:
     deletes before them that they are one key change with. `partitions` are those of a topic, by the paths of
     files below the landing folder. Where it `has_own_folder`, that should have no messages of other tables; where
     others read it, `must_name` has which of `schema` and `table` a message must name. `earlier` returns the names
-    in the headers of the table's CSV files. With `are_one` files of messages are read as if they were one.
+    in the headers of the table's CSV files. With `are_one` files of messages are read as if they were one. Where
+    messages `are_many`, Arrow takes apart those in the usual form, and `has_others` says that there are others.
     """
 
     spark: Callable[[], SparkSession]
@@ -53,6 +54,8 @@ class TableFiles:
     must_name: frozenset[str] = frozenset()
     earlier: Callable[[], Collection[str]] = frozenset
     are_one: bool = False
+    are_many: bool = False
+    has_others: bool = False
 
     def format_of(self, name: str) -> str:
         """Return the format of a file."""

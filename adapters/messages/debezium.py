@@ -262,6 +262,7 @@ class Debezium:
             there = f"CASE WHEN {is_lost} THEN {cell(_KEYS, name)} ELSE {cells[name]} END"
             cells[name] = f"CASE WHEN {_OPERATION} = 'delete' THEN {self._gone(name)} ELSE {there} END"
         told = telling.dimension.told_before
+        commit = order.last_commit(self._field)
         is_told = _IS_UPDATE if key else f"{_OPERATION} IN ('update', 'delete')"
         was = {name: f"CASE WHEN {is_told} THEN {self._before(name)} END" for name in told}
         return Decoded(
@@ -272,8 +273,8 @@ class Debezium:
             operation=_OPERATION,
             time=f"CASE WHEN {self._micros()} != 0 THEN try_cast({self._micros()} AS bigint) END",
             unread_time=f"CASE WHEN coalesce({self._micros()} != 0, true) THEN {self._written_time()} END",
-            sequence=order.sequence(self._field, _IS_READ) if self.has_places else order.no_place(_IS_READ),
-            log=order.log(self._field) if self.has_places else NULL,
+            sequence=order.sequence(self._field, _IS_READ, commit) if self.has_places else order.no_place(_IS_READ),
+            log=order.log(self._field, commit) if self.has_places else NULL,
             transaction=self._transaction(),
             broken=self._broken(),
             blank=self._blank(),

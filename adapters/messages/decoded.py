@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -45,7 +45,9 @@ class Decoded:
     `cells` are texts by column, `before` those of columns as they were, and `has_image` says whether all of those
     are told; `unset` says for each column whether it was not sent. `time` is in microseconds since 1970;
     `unread_time` is the text of a time that cannot be read, with the name of its field before it.
-    `log` names the source's log, as `core.log_restart.LogName` reads it. `texts` are those of JSON with cells.
+    `log` names the source's log, as `core.log_restart.LogName` reads it. `texts` are those of JSON with cells: none
+    where no number of JSON passed for a text, and none was rounded, on the way to the cells. Cells of columns that
+    are `typed` have the type of their column already.
     """
 
     cells: Mapping[str, str]
@@ -61,6 +63,7 @@ class Decoded:
     broken: str = NULL
     blank: str = "false"
     texts: tuple[str, ...] = (BODY, KEY)
+    typed: Set[str] = frozenset()
 
 
 OF_OTHER: Final = "_lakeward_of_other_table"
@@ -87,7 +90,10 @@ OLD_KEY_UNKNOWN: Final = "_lakeward_old_key_unknown"
 KEY_HALF: Final = "_lakeward_key_half"
 """Flags half of a key change that headers tell, where the two halves count as a delete and an insert."""
 
-MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE, HAS_DELETED, OLD_KEY_UNKNOWN, KEY_HALF)
+NOT_TAKEN: Final = "_lakeward_not_taken"
+"""Flags a message that Arrow did not take apart (`adapters.messages.envelopes`), and that SQL must decode."""
+
+MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE, HAS_DELETED, OLD_KEY_UNKNOWN, KEY_HALF, NOT_TAKEN)
 """Columns that say yes or no of a message."""
 
 LONGEST_NAME: Final = 200
@@ -115,12 +121,13 @@ def to_rows(
     schema = telling.dimension.schema
     cells = {c.name: f"_lakeward_cell_{index}" for index, c in enumerate(schema)}
     was = {c.name: f"_lakeward_was_{index}" for index, c in enumerate(telling.before_columns)}
-    numbers = {c.name: f"_lakeward_is_number_{index}" for index, c in enumerate(schema) if _is_base64(c, written)}
-    values = partial(_value, written=written, numbers=numbers)
+    unscaled = [c for c in schema if found.texts and _is_base64(c, written)]
+    numbers = {c.name: f"_lakeward_is_number_{index}" for index, c in enumerate(unscaled)}
+    values = partial(_value, written=written, numbers=numbers, typed=found.typed)
     typed = [f"{values(cells[c.name], c)} AS {quoted(c.name)}" for c in schema]
     told = [*enumerate(telling.before_columns)]
     before = [f"{values(was[c.name], c)} AS {before_column(index)}" for index, c in told]
-    key_misfits, others = _misfits(telling, cells, was, written, found.texts)
+    key_misfits, others = _misfits(telling, cells, was, written, found)
     return (
         # What is used more than once is a column of its own: else it would be worked out each time.
         frame.selectExpr(
@@ -170,23 +177,24 @@ def _misfits(
     cells: Mapping[str, str],
     was: Mapping[str, str],
     written: Mapping[str, Writing],
-    texts: Sequence[str],
+    found: Decoded,
 ) -> tuple[list[str], list[str]]:
-    """Return what is wrong with each cell, and with that of before the change: of key columns, and of others.
-
-    `texts` are JSON with the cells.
-    """
+    """Return what is wrong with each cell, and with that of before the change: of key columns, and of others."""
     of_key: list[str] = []
     others: list[str] = []
-    key = telling.dimension.key
+    key, texts = telling.dimension.key, found.texts
     for column in telling.dimension.schema:
+        if column.name in found.typed:
+            continue
         cell = cells[column.name]
         is_plain = column.type.name == "string" and written.get(column.name, PLAIN).wire is Wire.PLAIN
-        wrong = _rounded(cell, column, texts) if is_plain else misfit(cell, column)
-        if (altered := _altered(cell, column, texts)) is not None:
+        wrong = (_rounded(cell, column, texts) if texts else NULL) if is_plain else misfit(cell, column)
+        if texts and (altered := _altered(cell, column, texts)) is not None:
             wrong = f"coalesce({wrong}, {altered})"
         (of_key if column.name in key else others).append(wrong)
     for index, column in enumerate(telling.before_columns):
+        if column.name in found.typed:
+            continue
         wrong = misfit(was[column.name], column, before_column(index))
         (of_key if column.name in key else others).append(wrong)
     return of_key, others
@@ -242,8 +250,12 @@ def _is_base64(column: Column, written: Mapping[str, Writing]) -> bool:
     return column.type.name == "decimal" and written.get(column.name, PLAIN).wire is Wire.UNSCALED
 
 
-def _value(cell: str, column: Column, written: Mapping[str, Writing], numbers: Mapping[str, str]) -> str:
+def _value(
+    cell: str, column: Column, written: Mapping[str, Writing], numbers: Mapping[str, str], typed: Set[str]
+) -> str:
     """Return the value of a cell as SQL; what stands in a message as a number is no base64."""
+    if column.name in typed:
+        return cell
     value = value_of(cell, column.type, written.get(column.name, PLAIN))
     if column.name not in numbers:
         return value

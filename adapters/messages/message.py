@@ -197,7 +197,7 @@ def is_number(cell: str, name: str) -> str:
 
 def has_match(texts: Sequence[str], pattern: str) -> str:
     """Return whether a pattern is found in one of some texts, as SQL."""
-    return "(" + " OR ".join(f"coalesce({of} RLIKE {text(pattern)}, false)" for of in texts) + ")"
+    return "(" + " OR ".join(["false", *(f"coalesce({of} RLIKE {text(pattern)}, false)" for of in texts)]) + ")"
 
 
 def is_rounded(cell: str, texts: Sequence[str], has_long: str) -> str:

@@ -21,14 +21,19 @@ _POSITIONS: Final = "10000000000000000BD"
 _ROWS: Final = "10000000BD"
 
 
-def sequence(field: Callable[[str], str], is_read: str) -> str:
+def last_commit(field: Callable[[str], str]) -> str:
+    """Return the LSN of the last commit before a change, as PostgreSQL's connector has it in a text, as SQL."""
+    return f"get(from_json({field('sequence')}, 'array<string>'), 0)"
+
+
+def sequence(field: Callable[[str], str], is_read: str, commit: str) -> str:
     """Return the sequence of a message as a text, as SQL; `field` returns one field of its source, as SQL.
 
     It is that of `no_place` where no known field is there, and the field with its name where that is no place.
-    `is_read` says whether it is a row of a snapshot.
+    `commit` is the `last_commit`; `is_read` says whether it is a row of a snapshot.
     """
     return (
-        f"CASE WHEN {field('lsn')} IS NOT NULL THEN {_place_or_field(_postgresql(field), 'lsn', field)} "
+        f"CASE WHEN {field('lsn')} IS NOT NULL THEN {_place_or_field(_postgresql(field, commit), 'lsn', field)} "
         f"WHEN {field('file')} != '' THEN {_place_or_field(_mysql(field), 'file', field)} "
         f"WHEN {field('commit_lsn')} IS NOT NULL THEN {_place_or_field(_sql_server(field), 'commit_lsn', field)} "
         f"WHEN {field('scn')} IS NOT NULL THEN {_place_or_field(_oracle(field), 'scn', field)} "
@@ -50,9 +55,9 @@ def _pair(high: str, low: str, span: str = _SPAN) -> str:
     return f"try_add(try_multiply({high}, {span}), {low})"
 
 
-def _postgresql(field: Callable[[str], str]) -> str:
+def _postgresql(field: Callable[[str], str], commit: str) -> str:
     """Read the LSNs; at a snapshot, and until the next commit, the last is not known: it is below the change."""
-    commit, lsn = f"get(from_json({field('sequence')}, 'array<string>'), 0)", number(field("lsn"))
+    lsn = number(field("lsn"))
     return _pair(f"coalesce({number(commit)}, {lsn})", lsn)
 
 
@@ -76,8 +81,10 @@ def _oracle(field: Callable[[str], str]) -> str:
     return _pair(f"coalesce({number(field('commit_scn'))}, {number(field('scn'))})", number(field("scn")))
 
 
-def log(field: Callable[[str], str]) -> str:
+def log(field: Callable[[str], str], commit: str) -> str:
     """Return the log that the place of a change is in, as `core.log_restart.LogName` reads it, as SQL.
+
+    `commit` is the `last_commit`.
 
     A binlog has a base name and a server. Transactions overlap where a message has the time of the change and the
     place of its commit (MySQL, MariaDB, Oracle), or no place of the commit (an LSN alone). An LSN with the last
@@ -86,7 +93,6 @@ def log(field: Callable[[str], str]) -> str:
     base = f"regexp_replace({field('file')}, '[0-9]+$', '')"
     server = f"CASE WHEN {field('server_id')} NOT IN ('', '0') THEN {field('server_id')} END"
     is_binlog = f"{field('file')} != '' AND {field('lsn')} IS NULL"
-    commit = f"get(from_json({field('sequence')}, 'array<string>'), 0)"
     overlap = f"({field('lsn')} IS NOT NULL AND {number(commit)} IS NULL) OR {field('scn')} IS NOT NULL"
     return (
         f"CASE WHEN {is_binlog} THEN concat({text(OVERLAP)}, {base}, ' ', coalesce({server}, '')) "

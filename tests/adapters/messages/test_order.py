@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.messages.message import CELLS, cell
-from lakeward.adapters.messages.order import sequence
+from lakeward.adapters.messages.order import last_commit, sequence
 from lakeward.adapters.spark.names import text
 
 
@@ -19,6 +19,10 @@ def test_a_second_snapshot_of_postgresql_is_newer_than_what_was_streamed_before(
     told = [{"lsn": str(lsn), "sequence": json.dumps([last and str(last), str(lsn)])} for last, lsn in lsns]
     rows = ", ".join(f"({place}, {text(json.dumps(source))})" for place, source in enumerate(told))
     read = f"SELECT place, from_json(source, {text(CELLS)}) AS source FROM VALUES {rows} AS t(place, source)"
-    number = sequence(lambda name: cell("source", name), "false")
+
+    def field(name: str) -> str:
+        return cell("source", name)
+
+    number = sequence(field, "false", last_commit(field))
     found = spark.sql(f"SELECT place FROM ({read}) ORDER BY CAST({number} AS decimal(38,0))").collect()
     assert [lsns[place] for (place,) in found] == lsns

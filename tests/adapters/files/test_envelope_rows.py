@@ -1,0 +1,74 @@
+"""Messages that Arrow takes apart: each row is that which SQL makes of the message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.files.envelope_rows import EnvelopeRows
+from lakeward.adapters.files.frames import frame_of
+from lakeward.adapters.files.lines import read_lines
+from lakeward.adapters.files.looking import look_at
+from lakeward.adapters.messages.decoded import NOT_TAKEN
+from lakeward.adapters.messages.envelopes import TAKEN
+from lakeward.core.dimension import ORDERED, Lateness, Within
+from lakeward.core.ledger import SourceObject
+from tests.adapters.files.test_small_lines import rows_of
+from tests.support.envelope_feeds import KEY, TYPES, message
+from tests.support.line_feeds import table_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.lines]
+
+FILES, MESSAGES = 16, 150
+DAY: Final = Within(86_400_000_000)
+FEEDS: Final[Mapping[str, tuple[Mapping[str, Any], tuple[str, ...], Lateness]]] = {
+    "values": ({"decimals": "string", "times": "microseconds"}, KEY, DAY),
+    "records": (
+        {"line": "record", "before_images": "whole", "times": "microseconds", "decimals": "string"},
+        KEY,
+        ORDERED,
+    ),
+    "no key": ({"places": "arrival", "times": "microseconds", "decimals": "string"}, (), ORDERED),
+}
+
+
+def test_rows_are_those_of_sql(spark: SparkSession, tmp_path: Path) -> None:
+    """In one job: most are taken, though one thing is odd in many of them."""
+    frames = [frame for sort in FEEDS for frame in frames_of(sort, tmp_path / sort, spark)]
+    found: dict[str, set[str]] = {}
+    for label, row in reduce(DataFrame.union, frames).collect():
+        found.setdefault(label, set()).add(row)
+    for sort in FEEDS:
+        here, there = found[f"arrow {sort}"], found[f"sql {sort}"]
+        assert here == there, (sort, sorted(here - there)[:3], sorted(there - here)[:3])
+        assert len(found[f"taken {sort}"]) > FILES * MESSAGES / 2, sort
+
+
+def frames_of(sort: str, folder: Path, spark: SparkSession) -> Iterator[DataFrame]:
+    """Return the rows of a feed as SQL and as Arrow make them, and the lines that Arrow takes, with labels."""
+    said, key, lateness = FEEDS[sort]
+    landing, random = folder / "shop" / "item", Random(sort)
+    landing.mkdir(parents=True)
+    table = table_of(
+        folder, spark, "shop.item", TYPES, {"format": "debezium", **said}, key=key, lateness=lateness
+    )
+    files = []
+    for order in range(FILES):
+        written = landing / f"{order:02}.json"
+        lines = [message(random, is_record=sort == "records") for _ in range(MESSAGES)]
+        written.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        files.append(look_at(table, SourceObject(written.name, order + 1, written.stat().st_size, 1)))
+    usual = EnvelopeRows.of(table)
+    assert usual is not None
+    paths = [table.path_of(file.item.name) for file in files]
+    taken = usual.taken(read_lines(spark, paths, table.reading)).where(TAKEN)
+    yield taken.selectExpr(f"'taken {sort}' AS label", "concat(_lakeward_name, _lakeward_line) AS row")
+    for label, one in (("sql", table), ("arrow", replace(table, are_many=True, has_others=True))):
+        yield rows_of(frame_of(one, files).drop(NOT_TAKEN), f"{label} {sort}")
