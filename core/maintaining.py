@@ -9,7 +9,7 @@ from typing import TypeVar
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.facts import Capability
 from lakeward.core.job import Job
-from lakeward.core.ports import Care, Cared, LayoutChange
+from lakeward.core.ports import Care, Cared, LayoutChange, StagingArea
 
 F = TypeVar("F")
 
@@ -30,13 +30,14 @@ def maintain(job: Job[F], care: Care, *, is_dry: bool = False) -> Cared:
         )
     before = job.opened.table.standing()
     if before.schema is None:
-        return Cared()
+        return Cared(orphans=_staged(job, is_dry=is_dry))
     if before.progress.joined is None:  # a joined table remembers nothing
         job.opened.companion.recall(before.progress)
     changes = _layout(job, is_dry=is_dry)
     if not is_dry:
         job.check()
-    cared = replace(found.maintain(care, is_dry=is_dry), layout=changes)
+    cared = found.maintain(care, is_dry=is_dry)
+    cared = replace(cared, layout=changes, orphans=(*cared.orphans, *_staged(job, is_dry=is_dry)))
     after = job.opened.table.standing()
     if after.progress != before.progress:
         raise TableError(
@@ -45,6 +46,11 @@ def maintain(job: Job[F], care: Care, *, is_dry: bool = False) -> Cared:
             todo="Let nobody write to the table besides. `lakeward status` shows how far it is.",
         )
     return cared
+
+
+def _staged(job: Job[F], *, is_dry: bool) -> Sequence[str]:
+    """Remove, or (`is_dry`) name, what ended runs have left of what the source stages for the table."""
+    return job.source.clean_staging(job.dimension, is_dry=is_dry) if isinstance(job.source, StagingArea) else ()
 
 
 def layout_changes(job: Job[F]) -> Sequence[LayoutChange]:

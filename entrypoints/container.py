@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 import pluggy
 from dependency_injector import containers, providers
 
+from lakeward.adapters.s3.staging import default_staging
 from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, EngineLost
@@ -89,6 +91,17 @@ class LateSpark:
             self._sessions.stop()
 
     @property
+    def master(self) -> str:
+        """Where Spark runs, or will run; nothing is started."""
+        if "pyspark" in sys.modules:
+            from lakeward.adapters.spark.session import running  # noqa: PLC0415  # no session without pyspark
+
+            if (session := running()) is not None:
+                return str(session.sparkContext.master)
+        spark = self.configured.settings.spark
+        return spark.settings.get("spark.master", spark.master)
+
+    @property
     def archive(self) -> Path | None:
         """Where the archive of Java's classes for this Spark lies, if it was made."""
         return None if self._sessions is None else self._sessions.archive
@@ -103,6 +116,7 @@ def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -
     runtime.declared = configured.declared()
     runtime.run_ids = ids_of_run()
     runtime.small_batch = configured.settings.spark.small_batch
+    runtime.staging = default_staging(configured.settings.target.get("warehouse"), spark.master)
     runtime.secret = lambda name: registry.secrets.build(name.kind, {}, runtime).read(name.name)
     spark.runtime = runtime
     return runtime

@@ -65,7 +65,8 @@ class Runtime:
     rows may be read and worked out without Spark; 0 means that none is. A process that `runs_once` ends with what
     was there when it looked first, so that a source which never rests does not keep it. `run_ids` are what an
     orchestrator calls the run, by their names: a commit keeps them among its properties. `pipeline` is its
-    name, which tells it from others that have a store in common.
+    name, which tells it from others that have a store in common. `staging` is a prefix of a bucket for files that
+    Spark's workers read, where these are on other machines and the lake is in S3; else it is None.
     """
 
     spark: Callable[[], Any]
@@ -84,6 +85,7 @@ class Runtime:
     runs_once: bool = False
     run_ids: Mapping[str, str] = field(default_factory=dict)
     pipeline: str = ""
+    staging: str | None = None
 
     def require(self, *jars: str, settings: Mapping[str, str] | None = None) -> None:
         """Ask for groups of jars, for other jars by `coordinates@sha256`, and for session settings."""

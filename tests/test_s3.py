@@ -183,6 +183,34 @@ def test_init_looks_into_a_bucket(pipeline: Pipeline) -> None:
     assert not (pipeline.folder / "none.toml").exists()
 
 
+TRANSACTIONS = """
+cdc_path = "cdc"
+staging = "s3://{bucket}/staging"
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_rows_of_files_of_transactions_are_staged_in_a_bucket_by_spark(pipeline: Pipeline) -> None:
+    """Spark writes and reads them there by S3A, and what every table has applied is gone behind the run."""
+    settings = SETTINGS.replace('timestamp_column = "at"', TRANSACTIONS)
+    other = '[tables."shop.other"]\nkey = ["id"]\ncolumns = { id = "int", name = "string" }\n'
+    text = settings.format(bucket=pipeline.bucket, more=other)
+    (pipeline.folder / "lakeward.toml").write_text(text, "utf-8")
+    pipeline.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n")
+    pipeline.s3.put(f"s3://{pipeline.bucket}/landing/shop/other/LOAD00000001.csv", "1,x\n")
+    rows = "U,item,shop,2,Köln,3.00\nI,other,shop,2,y\nI,item,shop,3,c,4.00\n"
+    pipeline.s3.put(f"s3://{pipeline.bucket}/landing/cdc/CDC_TXN-20261121100000000.csv", rows)
+    code, said = pipeline.call("run", "--once")
+    assert code == 0, said
+    assert pipeline.rows() == [(1, "a", Decimal(1)), (2, "Köln", Decimal(3)), (3, "c", Decimal(4))]
+    below = f"/{pipeline.bucket}/staging/shop/dms/"
+    written = {one.method for one in pipeline.s3.requests if one.path.startswith(below)}
+    assert {"PUT", "GET"} <= written
+    assert [key for key in pipeline.s3.keys(pipeline.bucket) if key.startswith("staging")] == []
+    assert not [*(pipeline.folder / "state" / "staged").glob("*/part=*")]
+
+
 LOAD = "".join(f"2026-11-21 09:00:00,{key},{name},{key}.00\n" for key, name in ((1, "a"), (2, "b")))
 
 

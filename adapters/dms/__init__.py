@@ -38,8 +38,17 @@ def _shared(settings: Any, folder: Any, runtime: Runtime, tables: Collection[Tab
     from lakeward.adapters.dms.sharing import SharedFiles  # noqa: PLC0415  # Spark is imported when it is needed
     from lakeward.adapters.dms.staged import Staged  # noqa: PLC0415
 
-    staged, most = Staged(runtime.state / STAGED), settings.max_files
+    staged, most = Staged(runtime.state / STAGED, _rows_in_bucket(settings, runtime)), settings.max_files
     return SharedFiles(folder, staged, runtime.spark, settings.dialect, tuple(tables), runtime.now, most)
+
+
+def _rows_in_bucket(settings: Any, runtime: Runtime) -> Any:
+    """Return the places of rows in a bucket; None where they lie beside their index."""
+    from lakeward.adapters.dms.staged_rows import BucketRows  # noqa: PLC0415
+    from lakeward.adapters.landed.staging import open_staging  # noqa: PLC0415
+
+    prefix = open_staging(settings.staging, runtime, "dms")
+    return None if prefix is None else BucketRows(prefix)
 
 
 def build_landing(options: Options, runtime: Runtime) -> Landing:

@@ -14,6 +14,7 @@ from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.header import HEADER_SETTING, HeaderSetting
 from lakeward.adapters.landed.places import OWN_FOLDER, Place
 from lakeward.adapters.landed.values import one_character, one_or_none, pattern, zone
+from lakeward.adapters.s3.staging import SETTING, staging_url
 
 
 def _row_end(value: str) -> str:
@@ -125,6 +126,9 @@ class DmsOptions(BaseModel):
         None,
         description="The endpoint's CdcPath, with PreserveTransactions: the folder below `path` with files "
         "`CDC_TXN-…` that hold the changes of all tables, in the order of transactions.",
+    )
+    staging: Annotated[str | None, AfterValidator(staging_url)] = Field(
+        None, description=f"Used with `cdc_path`. {SETTING}"
     )
     load_names: Annotated[str | None, AfterValidator(pattern)] = Field(None, description=_LOAD_NAMES)
     change_names: Annotated[str | None, AfterValidator(_ordered_pattern)] = Field(None, description=_CHANGE_NAMES)

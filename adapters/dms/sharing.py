@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +54,7 @@ class SharedFiles:
     _refused: dict[str, tuple[SourceError, int]] = field(default_factory=dict)
     _shares: dict[TableName, Mapping[str, Share]] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _was_cleaned: bool = False
 
     def of_table(
         self, table: TableName, files: Sequence[SourceObject], past: Past, *, has_more: bool
@@ -138,7 +138,7 @@ class SharedFiles:
         """Return a table's rows of these files; those that are staged no more are read again for it."""
         with self._lock:
             shares = self.staged.shares(table)
-            gone = [item for item in objects if not self.staged.part(shares[item.name]).exists()]
+            gone = [item for item in objects if not self.staged.has_part(shares[item.name])]
             if gone:
                 self.staged.mark(table, [item.name for item in gone], is_applied=False)
                 for chunk in self._chunks(gone):
@@ -147,7 +147,7 @@ class SharedFiles:
                 shares = self.staged.shares(table)
         parts: dict[str, list[str]] = defaultdict(list)
         for item in objects:
-            parts[str(self.staged.part(shares[item.name]))].append(item.name)
+            parts[self.staged.part(shares[item.name])].append(item.name)
         return rows_of(self.spark(), parts)
 
     def archive(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
@@ -158,6 +158,16 @@ class SharedFiles:
             self.staged.sweep(self.configured)
             done = set(self.staged.done(names, self.configured))
             return self.folder.put_away(table, [item for item in objects if item.name in done])
+
+    def clean(self, *, is_dry: bool) -> Sequence[str]:
+        """Remove rows that no table waits for, or only name them; once in a process."""
+        with self._lock:
+            found = () if self._was_cleaned else self.staged.unneeded(self.configured)
+            self._was_cleaned = True
+            if not is_dry:
+                for path in found:
+                    self.staged.rows.remove(path)
+        return found
 
     # Reading.
 
@@ -206,7 +216,7 @@ class SharedFiles:
         some = next(iter(self.configured))  # whichever: the files lie where they lie for all
         paths = {item.name: self.folder.path(some, item.name) for item in items}
         tags = {item.name: item.etag or self.folder.etag(some, item.name) for item in items}
-        written = self.staged.new_place()
+        written = self.staged.rows.new()
         try:
             shares, strays = self._split(items, paths, written)
             is_whole = [self._is_as_it_was(paths[item.name], item) for item in items]
@@ -217,7 +227,7 @@ class SharedFiles:
             self.staged.add(tagged, own, [stray for stray in strays if stray.object in names], written)
             self.staged.sweep(self.configured)
         finally:
-            shutil.rmtree(written, ignore_errors=True)
+            self.staged.drop(written)
         return {item.name for item in items[len(kept) :]}
 
     def _is_as_it_was(self, path: str, item: SourceObject) -> bool:
@@ -225,21 +235,21 @@ class SharedFiles:
         return found is not None and not is_other(found, item)
 
     def _split(
-        self, items: Sequence[SourceObject], paths: Mapping[str, str], written: Path
+        self, items: Sequence[SourceObject], paths: Mapping[str, str], written: str
     ) -> tuple[Mapping[str, Sequence[Share]], Sequence[Stray]]:
         splitter = Splitter(self.spark(), self.dialect, self.configured)
-        target = str(written)
+        has = self.staged.rows.has
         try:
             self._write(splitter, items, paths, written)
-            if not self.has_torn_rows and (written / "part=torn").exists():
+            if not self.has_torn_rows and has(f"{written}/part=torn"):
                 self.has_torn_rows = True
-                shutil.rmtree(written)
+                self.staged.rows.remove(written)
                 self._write(splitter, items, paths, written)
             shares: dict[str, list[Share]] = defaultdict(list)
-            for name, table, rows, width in splitter.shares(target) if written.exists() else ():
+            for name, table, rows, width in splitter.shares(written) if has(written) else ():
                 shares[name].append(Share(table, rows, width, ""))
-            is_any = any((written / f"part={part}").exists() for part in ("torn", "stray"))
-            found = splitter.strays(target, MOST_STRAYS + 1) if is_any else ()
+            is_any = any(has(f"{written}/part={part}") for part in ("torn", "stray"))
+            found = splitter.strays(written, MOST_STRAYS + 1) if is_any else ()
         except FAILURES as error:
             if (gone := unreachable("files of transactions", error)) is not None:
                 raise gone from error
@@ -250,7 +260,7 @@ class SharedFiles:
         return shares, strays
 
     def _write(
-        self, splitter: Splitter, items: Sequence[SourceObject], paths: Mapping[str, str], written: Path
+        self, splitter: Splitter, items: Sequence[SourceObject], paths: Mapping[str, str], written: str
     ) -> None:
         """Write the rows of files: those with either line end apart, and those that are in the archive."""
         groups: dict[tuple[bool, str], dict[str, str]] = defaultdict(dict)
@@ -261,7 +271,7 @@ class SharedFiles:
             head = self.folder.head(some, item.name, self.dialect.row_end, self.dialect.quote)
             groups[has_crlf(head, self.dialect), base][path.removeprefix(f"{base}/")] = item.name
         for (is_crlf, base), names in groups.items():
-            splitter.split(base, names, str(written), has_crlf=is_crlf, has_torn_rows=self.has_torn_rows)
+            splitter.split(base, names, written, has_crlf=is_crlf, has_torn_rows=self.has_torn_rows)
 
     # What cannot be read.
 

@@ -136,6 +136,10 @@ class DmsSource:
         """Return applied files that are not in the landing folder any more."""
         return self.folder.find_missing(dimension.source, objects)
 
+    def clean_staging(self, dimension: Dimension, *, is_dry: bool) -> Sequence[str]:
+        """Remove staged rows of files of transactions that no table waits for, or only name them."""
+        return () if self.shared is None else self.shared.clean(is_dry=is_dry)
+
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
         """Return a truncate: DMS deletes the files of a table instead of writing one."""
         return truncation(self.spark(), dimension, place, time, in_part=bool(self._reading(dimension).in_part))

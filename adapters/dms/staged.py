@@ -6,9 +6,7 @@ true because it says so; what is applied is known from the tables.
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -16,6 +14,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from lakeward.adapters.dms.staged_rows import DiskRows, StagedRows
 from lakeward.adapters.dms.transactions import key_of, spelled
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError, TableError
@@ -34,8 +33,6 @@ CREATE TABLE IF NOT EXISTS strays (
 );
 """
 _PATIENCE: Final = 30.0
-_UNFINISHED: Final = ".unfinished-"
-_ABANDONED: Final = 24 * 3600
 
 
 class Share(NamedTuple):
@@ -50,9 +47,18 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The index in a folder, and below it the rows: a place for each time that files were read, a part a table."""
+    """The index in a folder, and the rows: a place for each time that files were read, a part a table.
+
+    Without `of_rows` they lie below the folder.
+    """
 
     folder: Path
+    of_rows: StagedRows | None = None
+
+    @property
+    def rows(self) -> StagedRows:
+        """Where the rows lie."""
+        return DiskRows(self.folder) if self.of_rows is None else self.of_rows
 
     def versions(self) -> Mapping[str, tuple[int, int]]:
         """Return size and time of the files that were read, by name."""
@@ -101,26 +107,30 @@ class Staged:
         with self._writing() as db:
             db.executemany("DELETE FROM strays WHERE name = ? AND row = ?", [(s.object, s.row) for s in strays])
 
-    def part(self, share: Share) -> Path:
+    def part(self, share: Share) -> str:
         """Return where the rows of a share lie."""
-        return self.folder / share.place / f"part={key_of(share.table)}"
+        return self.rows.path(share.place, _part(share))
 
-    def new_place(self) -> Path:
-        """Return a folder to write into; `add` gives it its name."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        return self.folder / f"{_UNFINISHED}{time.time_ns():x}"
+    def has_part(self, share: Share) -> bool:
+        """Whether the rows of a share are there."""
+        return self.rows.has(self.part(share))
+
+    def drop(self, written: str) -> None:
+        """Remove what was written into a new place, unless `add` took it in."""
+        with self._reading() as db:
+            known = set() if db is None else _places(db)
+        if written.rpartition("/")[2] not in known:
+            self.rows.remove(written)
 
     def add(
         self,
         items: Sequence[SourceObject],
         shares: Mapping[str, Sequence[Share]],
         strays: Sequence[Stray],
-        written: Path,
+        written: str,
     ) -> None:
         """Take in files that were read; rows of a table that lie elsewhere already stay there."""
-        place = written.name.removeprefix(_UNFINISHED)
-        if written.exists():
-            written.rename(self.folder / place)
+        place = self.rows.keep(written)
         with self._writing() as db:
             for item in items:
                 known = db.execute("SELECT size, modified FROM files WHERE name = ?", (item.name,)).fetchone()
@@ -142,7 +152,7 @@ class Staged:
         if known is None:
             row = (*key, share.rows, share.width, share.place)
             db.execute("INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?, 0)", row)
-        elif not self.part(share._replace(place=known[0])).exists():
+        elif not self.has_part(share._replace(place=known[0])):
             db.execute(f"UPDATE parts SET place = ? WHERE {where}", (share.place, *key))
 
     def mark(self, table: TableName, names: Collection[str], *, is_applied: bool) -> None:
@@ -163,19 +173,23 @@ class Staged:
 
     def sweep(self, configured: Collection[TableName]) -> None:
         """Delete rows that no configured table waits for, and what was left by a crash."""
+        for path in self.unneeded(configured):
+            self.rows.remove(path)
+
+    def unneeded(self, configured: Collection[TableName]) -> Sequence[str]:
+        """Return the places and parts with rows that no configured table waits for, or that a crash left."""
         needed: dict[str, set[str]] = defaultdict(set)
         for _, share in self._waiting(configured):
-            needed[share.place].add(self.part(share).name)
-        for place in self.folder.iterdir() if self.folder.exists() else ():
-            if place.name.startswith(_UNFINISHED):
-                if time.time() - place.stat().st_mtime > _ABANDONED:
-                    shutil.rmtree(place, ignore_errors=True)
-            elif place.is_dir():
-                for part in place.glob("part=*"):
-                    if part.name not in needed[place.name]:
-                        shutil.rmtree(part, ignore_errors=True)
-                if not needed[place.name]:
-                    shutil.rmtree(place, ignore_errors=True)
+            needed[share.place].add(_part(share))
+        with self._reading() as db:
+            known = set() if db is None else _places(db)
+        found = []
+        for place, parts in self.rows.places().items():
+            if needed[place]:
+                found += [self.rows.path(place, part) for part in parts if part not in needed[place]]
+            elif place in known or self.rows.is_left(place):
+                found.append(self.rows.path(place, ""))
+        return found
 
     def _waiting(self, configured: Collection[TableName]) -> Iterator[tuple[str, Share]]:
         """Return the shares that configured tables did not apply yet, by the names of the files."""
@@ -227,6 +241,14 @@ class Staged:
                 found=str(error),
                 todo="Grant permission, make room, or delete the folder: the files are then read once more.",
             ) from error
+
+
+def _part(share: Share) -> str:
+    return f"part={key_of(share.table)}"
+
+
+def _places(db: sqlite3.Connection) -> set[str]:
+    return {place for (place,) in db.execute("SELECT DISTINCT place FROM parts")}
 
 
 def _names(db: sqlite3.Connection) -> Sequence[TableName]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -64,6 +64,9 @@ from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.plugins.registry import clock
 
+if TYPE_CHECKING:
+    from lakeward.adapters.landed.staged_copies import StagedCopies
+
 _BESIDE: Final = (
     *(STRANGE, ODD, OTHER_TABLE, HAS_OTHER, *MESSAGE_FLAGS, DATABASE, INITIAL),
     *(LOG, NO_PLACE, NO_TIME, *FIELD_FLAGS),
@@ -91,6 +94,8 @@ class FilesSource:
     """Whether a file of which no row can be read is no damage: its lines are together by chance."""
     are_one: bool = False
     """Whether the files of a batch are one, of whose messages all schemas count for all of them."""
+    copies: StagedCopies | None = None
+    """What copies the files of a batch that Spark reads to where all of it sees them."""
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_links: set[TableName] = field(default_factory=set)
     tables_with_others: set[TableName] = field(default_factory=set)
@@ -225,7 +230,13 @@ class FilesSource:
         """Return the events of files: read in this process where the batch is small, else by Spark."""
         others = partial(read_here, table, files, self.small_batch)
         here = partial(lines.read, table, files) if is_of_lines(files) else others
-        return read_frame(table.dimension.name, self.spark, here, partial(frame_of, table, files))
+        return read_frame(table.dimension.name, self.spark, here, partial(self._in_spark, table, files))
+
+    def _in_spark(self, table: TableFiles, files: Sequence[File]) -> DataFrame:
+        if self.copies is None:
+            return frame_of(table, files)
+        folder = self.copies.share(table.dimension.source, [file.item.name for file in files])
+        return frame_of(replace(table, folder=folder), files)
 
     def _others(self, table: TableFiles, frame: Frame, found: Sequence[Group]) -> OtherTables | None:
         """Return which other tables messages name; of a shared folder with rows of the table the number alone."""

@@ -44,7 +44,8 @@ def _feed_options(settings: Any, options: Options) -> Options:
         table: {name: value for name, value in said.items() if name not in _SNAPSHOT_KEYS}
         for table, said in options.get("tables", {}).items()
     }
-    return {**settings.kafka, "formats": options["formats"], "tables": tables}
+    own = {} if settings.staging is None else {"staging": settings.staging}
+    return {**own, **settings.kafka, "formats": options["formats"], "tables": tables}
 
 
 def build_landing(options: Options, runtime: Runtime) -> Landing:

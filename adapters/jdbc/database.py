@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -65,15 +64,15 @@ class Database:
         with self._connect(self.spark(), table) as connection:
             return describe(connection, self.options, [table]).get(table)
 
-    def write(self, query: Query, folder: Path) -> str | None:
-        """Write rows as Parquet into a folder; return the place in the log before the first was read."""
+    def write(self, query: Query, url: str) -> str | None:
+        """Write rows as Parquet below a URL; return the place in the log before the first was read."""
         spark = self.spark()
         for name, value in _PARQUET.items():
             spark.conf.set(name, value)
         with self._connect(spark, query.table.name) as connection:
             request = _Request(connection, self._dialect, query)
             position = request.position()
-            self._asked(spark, request).write.parquet(f"file://{folder}")
+            self._asked(spark, request).write.parquet(url)
         return position
 
     @contextmanager

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from lakeward.adapters.catalogue.connection import ConnectionOptions
 from lakeward.adapters.landed.values import zone
 from lakeward.adapters.s3.access import is_url
+from lakeward.adapters.s3.staging import SETTING, staging_url
 
 _DURATION: Final = re.compile(r"([1-9][0-9]*) *(s|m|h|d)")
 _MICROS: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
@@ -43,7 +44,7 @@ def _overlap(value: str | None) -> str | None:
 
 def _on_a_disk(value: str) -> str:
     if is_url(value):
-        raise ValueError("must be a folder on a disk: what is read lies there until it is applied")
+        raise ValueError("must be a folder on a disk; `staging` names a prefix of a bucket")
     return value
 
 
@@ -91,8 +92,9 @@ class JdbcSourceOptions(TableReads, ConnectionOptions):
     path: Annotated[str, AfterValidator(_on_a_disk)] = Field(
         "",
         description="The folder in which rows lie from when they are read until they are applied; all of Spark "
-        "must see it. Without it: `staged` in the folder `state` of the pipeline.",
+        "must see it. Without it: `staged` in the folder `state` of the pipeline. With `staging` it has no use.",
     )
+    staging: Annotated[str | None, AfterValidator(staging_url)] = Field(None, description=SETTING)
     fetch_size: PositiveInt = Field(10_000, description="How many rows the driver fetches at once.")
 
     then: Literal["kafka"] | None = Field(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from lakeward.core.catalogue import SourceTable
@@ -38,8 +37,8 @@ class Reader(Protocol):
         """
         ...
 
-    def write(self, query: Query, folder: Path) -> str | None:
-        """Write rows as Parquet into a folder that is not there yet; raises as `describe` does.
+    def write(self, query: Query, url: str) -> str | None:
+        """Write rows as Parquet below a URL (`file://` or `s3://`) where nothing is yet; raises as `describe` does.
 
         Returns the place in the log of the database of which no change is missing in the rows, None where that
         cannot be told.

@@ -144,6 +144,11 @@ class SnapshotThenFeed:
         self.snapshot.archive(dimension, staged)
         return self.feed.archive(dimension, ranges)
 
+    def clean_staging(self, dimension: Dimension, *, is_dry: bool) -> Sequence[str]:
+        """Remove what ended runs left of the snapshot, and of messages, or only name it."""
+        parts = (self.snapshot, self.feed)
+        return [name for part in parts for name in part.clean_staging(dimension, is_dry=is_dry)]
+
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return what the feed lacks of them; raises ConfigError where the snapshot is among them."""
         staged, ranges = _split(objects)

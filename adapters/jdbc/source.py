@@ -17,9 +17,10 @@ from lakeward.adapters.jdbc.cursors import check_cursor
 from lakeward.adapters.jdbc.names import PATTERN, Staged, StagedNames
 from lakeward.adapters.jdbc.options import JdbcSourceOptions, micros
 from lakeward.adapters.jdbc.reader import Query, Reader
-from lakeward.adapters.jdbc.staging import Landing, Staging
+from lakeward.adapters.jdbc.staging import BucketStaging, FolderStaging, Landing, Staging
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Place, Places
+from lakeward.adapters.landed.staging import open_staging
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.core.catalogue import SourceTable
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Snapshots, TableName
@@ -133,8 +134,8 @@ class JdbcSource:
         )
 
     def _list(self, table: TableName) -> Sequence[SourceObject]:
-        listed, _ = self.files.folder.list(table) or ((), ())
-        return listed
+        listed, others = self.files.folder.list(table) or ((), ())
+        return self.staging.whole(listed, others)
 
     def _next_objects(self, dimension: Dimension, past: Past) -> Sequence[SourceObject]:
         """Return the staged files that come next: of one snapshot, or of the queries before the next snapshot."""
@@ -236,6 +237,10 @@ class JdbcSource:
         """Remove staged files that are applied: the database has their rows."""
         self.staging.remove(dimension.source, objects)
         return ()
+
+    def clean_staging(self, dimension: Dimension, *, is_dry: bool) -> Sequence[str]:
+        """Remove what ended runs left unfinished below the prefix of a bucket, or only name it."""
+        return self.staging.clean(dimension.source, is_dry=is_dry)
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
         """Return a truncate that nobody wrote down."""
@@ -359,16 +364,27 @@ def make_source(
     runtime: Runtime,
 ) -> JdbcSource:
     """Return the source of a database, whose staged files the source of files reads."""
-    root = runtime.base / settings.path if settings.path else runtime.base / runtime.state / _FOLDER
-    root.mkdir(parents=True, exist_ok=True)
+    staging, folder = _open_staging(settings, runtime)
     names: Mapping[TableName, Any] = options["formats"]
-    of_files = {table: _as_files(root, tables.get(table, settings)) for table in {*names, *tables}}
-    folder = Folder(root, Places(Place(StagedNames())))
+    of_files = {table: _as_files(folder.root, tables.get(table, settings)) for table in {*names, *tables}}
     small = runtime.small_batch
     files = FilesSource(
-        _as_files(root, settings), folder, runtime.spark, {}, of_files, now=runtime.now, small_batch=small
+        _as_files(folder.root, settings), folder, runtime.spark, {}, of_files, now=runtime.now, small_batch=small
     )
-    return JdbcSource(settings, tables, reader, Staging(root), files, runtime.now, runtime.runs_once)
+    return JdbcSource(settings, tables, reader, staging, files, runtime.now, runtime.runs_once)
+
+
+def _open_staging(settings: JdbcSourceOptions, runtime: Runtime) -> tuple[Staging, Folder]:
+    """Return where what is read lies, and that as the source of files sees it."""
+    places = Places(Place(StagedNames()))
+    prefix = open_staging(settings.staging, runtime, "jdbc")
+    if prefix is not None:
+        from lakeward.adapters.landed.bucket import BucketStore  # noqa: PLC0415  # boto3, for who has a bucket
+
+        return BucketStaging(prefix), Folder(prefix.url, places, store=BucketStore(prefix.client))
+    root = runtime.base / settings.path if settings.path else runtime.base / runtime.state / _FOLDER
+    root.mkdir(parents=True, exist_ok=True)
+    return FolderStaging(root), Folder(root, places)
 
 
 def _as_files(root: Any, reads: JdbcSourceOptions) -> FilesOptions:

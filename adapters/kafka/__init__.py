@@ -33,12 +33,15 @@ def make_source(
     from lakeward.adapters.kafka.staging import Staging  # noqa: PLC0415
 
     settings, files, tables, root = _opened(options, runtime, section)
+    folder = _folder(root)
+    copies = _copies(settings, folder, runtime)
     source = FilesSource(
-        *(files, _folder(root), runtime.spark, options["formats"], tables),
+        *(files, folder, runtime.spark, options["formats"], tables),
         now=runtime.now,
         small_batch=runtime.small_batch,
         may_be_unreadable=True,
         are_one=settings.transactions is not None,
+        copies=copies,
     )
     form = _landing_form(settings, options, runtime, section)
     return KafkaSource(
@@ -46,6 +49,18 @@ def make_source(
         follows_snapshot=follows_snapshot,
         runs_once=runtime.runs_once,
     )
+
+
+def _copies(settings: Any, folder: Any, runtime: Runtime) -> Any:
+    """Return what copies the files of a batch into a bucket for Spark; None where all of it sees the folder."""
+    from lakeward.adapters.landed.staging import open_staging  # noqa: PLC0415
+
+    prefix = open_staging(settings.staging, runtime, "kafka")
+    if prefix is None:
+        return None
+    from lakeward.adapters.landed.staged_copies import StagedCopies  # noqa: PLC0415  # boto3, for who has a bucket
+
+    return StagedCopies(folder, prefix)
 
 
 def _landing_form(settings: Any, options: Options, runtime: Runtime, section: str) -> Any:
@@ -197,7 +212,7 @@ def _on_disk(path: str, runtime: Runtime) -> Path:
     if "://" in path:
         raise ConfigError(
             f"messages cannot wait in {path}",
-            todo="Let `path` under [source] be a folder on a disk, which Spark's executors see as well.",
+            todo="Let `path` under [source] be a folder on a disk; `staging` names a prefix of a bucket.",
         )
     return runtime.base / path
 

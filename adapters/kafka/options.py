@@ -13,6 +13,7 @@ from lakeward.adapters.files.form import MessageForm, once_each
 from lakeward.adapters.kafka.access import RegistryOptions, SecurityOptions
 from lakeward.adapters.kafka.plain_records import DELETE, OPERATION
 from lakeward.adapters.kafka.several_topics import BETWEEN, fit_a_name
+from lakeward.adapters.s3.staging import SETTING, staging_url
 
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -169,6 +170,7 @@ class KafkaOptions(_Messages, _Where):
         description="The folder in which messages lie as files until they are applied, relative to the settings "
         "file; by default `kafka` in the folder `state`.",
     )
+    staging: Annotated[str | None, AfterValidator(staging_url)] = Field(None, description=SETTING)
     landing: Literal["removed", "kept"] = Field(
         "removed", description="What becomes of these files once they are applied."
     )

@@ -323,7 +323,15 @@ class KafkaSource:
         """Tell the consumer group what is applied, and remove its files, unless they are kept."""
         table = dimension.source
         self._tell(table, read_names(item.name for item in objects))
-        return self.staging.remove(table, objects) if self.options.landing == "removed" else ()
+        removed = self.staging.remove(table, objects) if self.options.landing == "removed" else ()
+        if self.files.copies is not None:
+            self.files.copies.clean(table, [item.name for item in objects])
+        return removed
+
+    def clean_staging(self, dimension: Dimension, *, is_dry: bool) -> Sequence[str]:
+        """Remove copies of files for Spark that nobody needs any more, or only name them."""
+        copies = self.files.copies
+        return () if copies is None else copies.clean_all(dimension.source, is_dry=is_dry)
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return nothing: the broker has the messages still, or an error is raised. Staged files are not asked.

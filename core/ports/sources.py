@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from lakeward.core.catalogue import SourceTable
 from lakeward.core.dimension import Dimension, Lateness, TableName
@@ -85,6 +85,18 @@ class Source(Protocol[F]):
         """Return mended rows as a frame of events; one that is not mended is read as it was written.
 
         Raises MendError for what does not fit its column.
+        """
+        ...
+
+
+@runtime_checkable
+class StagingArea(Protocol):
+    """What a source stages for its tables in a place that outlives a run; a source that has such a place has it."""
+
+    def clean_staging(self, dimension: Dimension, *, is_dry: bool) -> Sequence[str]:
+        """Remove what ended runs have left of a table there, and that no run needs, or (`is_dry`) only name it.
+
+        Raises StoreUnreachable where the place does not answer.
         """
         ...
 

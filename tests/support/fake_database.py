@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from lakeward.adapters.jdbc import read_options
@@ -54,16 +55,21 @@ class FakeDatabase:
     position: str | None = "0/16B3748"
     cut_off: bool = False
     rows_in_a_file: int = 2
+    bucket: pafs.FileSystem | None = None
+    """Where rows are written that are staged in S3."""
     queries: list[Query] = field(default_factory=list)
 
     def describe(self, table: TableName) -> SourceTable | None:
         columns = [SourceColumn(name=n, written=t, type=parse_type(t)) for n, t in self.columns.items()]
         return SourceTable(name=ITEM, columns=tuple(columns), key=("id",)) if table == ITEM else None
 
-    def write(self, query: Query, folder: Path) -> str | None:
+    def write(self, query: Query, url: str) -> str | None:
         """Write a file for so many rows; where the connection is cut off, it is so behind the first file."""
         self.queries.append(query)
-        folder.mkdir()
+        scheme, _, folder = url.partition("://")
+        filesystem = pafs.LocalFileSystem() if scheme == "file" else self.bucket
+        if scheme == "file":
+            Path(folder).mkdir()
         found = [row for row in self.rows if _is_in(row, query)]
         schema = pa.schema([(column.name, _ARROW[column.type.name]) for column in query.columns])
         for start in range(0, max(len(found), 1), self.rows_in_a_file):
@@ -71,7 +77,8 @@ class FakeDatabase:
                 raise StoreUnreachable("the database does not answer", todo="Run again.")
             some = found[start : start + self.rows_in_a_file]
             named = [{column.name: row.get(column.name) for column in query.columns} for row in some]
-            pq.write_table(pa.Table.from_pylist(named, schema), folder / f"part-{start:05}.parquet")
+            file = f"{folder}/part-{start:05}.parquet"
+            pq.write_table(pa.Table.from_pylist(named, schema), file, filesystem=filesystem)
         return self.position
 
     def put(self, key: int, name: str, seconds: float, *, is_hidden: bool = False) -> None:
@@ -182,9 +189,13 @@ class Play:
         source.archive(self.dimension, taken.objects)
         return True
 
+    def rows_of(self, item: SourceObject) -> list[Row]:
+        """Return the rows of a staged file."""
+        found: list[Row] = pq.ParquetFile(self.folder / "staged" / "shop" / "item" / item.name).read().to_pylist()
+        return found
+
     def _apply(self, taken: Taken) -> None:
-        home = self.folder / "staged" / "shop" / "item"
-        rows = [row for item in taken.objects for row in pq.ParquetFile(home / item.name).read().to_pylist()]
+        rows = [row for item in taken.objects for row in self.rows_of(item)]
         if taken.load is not None:
             if taken.load > self.epoch:
                 self.left |= {item.version for item in self.seen.values()}

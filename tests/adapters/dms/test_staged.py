@@ -28,16 +28,16 @@ def put(
     staged: Staged, shares: Mapping[SourceObject, Sequence[TableName]], strays: Sequence[Stray] = ()
 ) -> Mapping[str, Sequence[Share]]:
     """Write rows as a splitter does, and take them in."""
-    written = staged.new_place()
+    written = staged.rows.new()
     for table in {table for tables in shares.values() for table in tables}:
-        (written / f"part={key_of(table)}").mkdir(parents=True)
+        Path(written, f"part={key_of(table)}").mkdir(parents=True)
     found = {item.name: [Share(table, 3, 5, "") for table in tables] for item, tables in shares.items()}
     staged.add([*shares], found, strays, written)
     return found
 
 
 def is_kept(staged: Staged, table: TableName, item: SourceObject) -> bool:
-    return staged.part(staged.shares(table)[item.name]).exists()
+    return staged.has_part(staged.shares(table)[item.name])
 
 
 def test_rows_are_kept_until_their_table_has_applied_them(staged: Staged) -> None:

@@ -48,9 +48,9 @@ class LivingDatabase(FakeDatabase):
     columns: dict[str, str] = field(default_factory=lambda: {"id": "int", "name": "string"})
     meanwhile: Callable[[], None] = lambda: None
 
-    def write(self, query: Query, folder: Path) -> str | None:
+    def write(self, query: Query, url: str) -> str | None:
         self.meanwhile()
-        position = super().write(query, folder)
+        position = super().write(query, url)
         self.meanwhile()
         return position
 

@@ -355,16 +355,16 @@ def _without_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
 def _kept_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was staged counts as progress, whatever became of it."""
     kept: list[str] = []
-    land = staging.Staging.land
+    land = staging.FolderStaging.land
 
-    def landed(self: staging.Staging, table: TableName, *rest: object) -> None:
+    def landed(self: staging.FolderStaging, table: TableName, *rest: object) -> None:
         land(self, table, *rest)  # type: ignore[arg-type]
         kept.extend(folder.name for folder in (self.root / "shop" / "item").glob("2*"))
 
     def applied(past: Past) -> Iterator[Staged]:
         return (one for name in [*past.seen, *kept] if (one := Staged.of(name)))
 
-    monkeypatch.setattr(staging.Staging, "land", landed)
+    monkeypatch.setattr(staging.FolderStaging, "land", landed)
     monkeypatch.setattr(source, "_applied_reads", applied)
 
 

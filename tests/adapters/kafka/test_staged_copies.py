@@ -1,0 +1,119 @@
+"""Where Spark's workers do not see the staging folder they read copies in a bucket, which go with the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from buckets import Buckets
+from kafka_feeds import BrokerFeed, feed, no_spark
+
+from lakeward.adapters.files import source
+from lakeward.adapters.files.looking import File
+from lakeward.adapters.files.small_lines import SmallLines
+from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.landed.staging_prefix import StagingPrefix
+from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.core.errors import ConfigError, StoreUnreachable
+
+HOME = "staging/pipeline/kafka/shop/orders/"
+
+
+def by_spark(table: TableFiles, files: Sequence[File]) -> LocalFrame:
+    """Read files as Spark's workers do: from where all of them see them."""
+    assert str(table.folder.root).startswith("s3://")
+    return LocalFrame(SmallLines(1000).read(table, files), no_spark)
+
+
+@pytest.fixture(params=["removed", "kept"])
+def landing(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def bucket(s3: Buckets) -> str:
+    return s3.make()
+
+
+@pytest.fixture
+def read(tmp_path: Path, bucket: str, landing: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[BrokerFeed]:
+    """Return a topic of which all batches are read by Spark."""
+    monkeypatch.setattr(source, "frame_of", by_spark)
+    found = feed(tmp_path, 2, staging=f"s3://{bucket}/staging", landing=landing)
+    found.change = lambda made: replace(made, files=replace(made.files, small_batch=0))
+    yield found
+    assert found.apply() == sorted(found.ids)
+
+
+def test_copies_are_there_from_before_the_read_until_the_commit(read: BrokerFeed, s3: Buckets, bucket: str) -> None:
+    s3.put(f"s3://{bucket}/{HOME.replace('orders', 'orders2')}a.json", "of another table")
+    read.send(0)
+    read.send(1)
+    opened = read.open()
+    dimension, taken = read.dimension(opened), read.take(opened)
+    assert len(s3.keys(bucket)) == 1, "nothing is copied before it is read"
+    opened.read(dimension, taken, 1)
+    copies = [key for key in s3.keys(bucket) if key.startswith(HOME)]
+    assert sorted(key.removeprefix(HOME) for key in copies) == sorted(item.name for item in taken.objects)
+    assert read.step()
+    assert s3.keys(bucket) == [HOME.replace("orders", "orders2") + "a.json"]
+
+
+def test_copies_of_a_killed_run_go_with_the_next_commit(read: BrokerFeed, s3: Buckets, bucket: str) -> None:
+    read.send()
+    assert read.step(crashes=True)
+    assert len(s3.keys(bucket)) == 1
+    read.lose_staging()
+    read.send()
+    read.step()
+    assert s3.keys(bucket) == []
+
+
+def test_maintenance_names_and_removes_copies_whose_files_are_gone(
+    read: BrokerFeed, s3: Buckets, bucket: str
+) -> None:
+    read.send()
+    read.step(crashes=True)
+    opened = read.open()
+    dimension = read.dimension(opened)
+    assert opened.clean_staging(dimension, is_dry=False) == [], "its file waits for a run"
+    (key,) = s3.keys(bucket)
+    read.lose_staging()
+    for is_dry in (True, False):
+        assert opened.clean_staging(dimension, is_dry=is_dry) == [f"s3://{bucket}/{key}"]
+        assert s3.keys(bucket) == [key][:is_dry]
+    read.step()
+
+
+def test_a_bucket_that_does_not_answer_after_the_commit_fails_no_run(
+    read: BrokerFeed, s3: Buckets, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any) -> None:
+        raise StoreUnreachable("S3 does not answer", todo="Run again.")
+
+    read.send()
+    opened = read.open()
+    read.change = lambda _: opened
+    with monkeypatch.context() as patched:
+        patched.setattr(StagingPrefix, "remove", away)
+        assert read.step()
+    assert len(s3.keys(bucket)) == 1
+    read.send()
+    read.step()
+    assert s3.keys(bucket) == []
+
+
+def test_a_small_batch_is_copied_nowhere(tmp_path: Path, s3: Buckets, bucket: str) -> None:
+    own = feed(tmp_path, staging=f"s3://{bucket}/staging")
+    own.send()
+    s3.requests.clear()
+    assert own.apply() == [1]
+    assert [one.method for one in s3.requests] == ["GET"], "it is asked once for what a killed run has left"
+
+
+def test_a_prefix_is_a_url_of_a_bucket(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"staging.* must be a prefix of a bucket"):
+        feed(tmp_path, staging="/mnt/shared").open()
