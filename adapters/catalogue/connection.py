@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
 from urllib.parse import unquote
@@ -20,6 +20,12 @@ from lakeward.plugins.options import NamedSecret
 
 _DRIVERS: Final = {"postgresql": "postgresql", "mariadb": "mariadb"}
 """Databases whose driver is in the list of jars, by the word behind `jdbc:`; the value is what needs it there."""
+
+_AS_THEY_ARE: Final[Mapping[str, Mapping[str, str]]] = {
+    "mysql": {"tinyInt1isBit": "false", "yearIsDateType": "false"},
+}
+"""Properties by the word behind `jdbc:`, without which a driver gives values as others: a `tinyint(1)` of 7 as true
+(dev.mysql.com/doc/connector-j/en/connector-j-connp-props-result-sets.html)."""
 
 _LOGIN: Final = "28"
 """The class of SQLSTATE that says who may not log in (ISO 9075; both PostgreSQL and MariaDB)."""
@@ -188,8 +194,8 @@ def _state(java: Any) -> str | None:
 
 
 def login(options: ConnectionOptions, password: Secret | None) -> dict[str, str]:
-    """Return the properties with which a driver connects, the password among them."""
-    found = dict(options.properties)
+    """Return the properties with which a driver connects, the password among them; those of the settings count."""
+    found = {**_AS_THEY_ARE.get(options.product, {}), **options.properties}
     if options.user is not None:
         found["user"] = options.user
     if password is not None:

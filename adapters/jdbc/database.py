@@ -41,6 +41,10 @@ LEAST_ROWS: Final = 200_000
 _REPEATABLE_READ: Final = 4
 """java.sql.Connection.TRANSACTION_REPEATABLE_READ."""
 
+_ROW_BY_ROW: Final = -(2**31)
+"""The fetch size with which MySQL's driver holds one row, and not all that it was asked for; it passes over others
+(dev.mysql.com/doc/connector-j/en/connector-j-reference-implementation-notes.html)."""
+
 _AS_TEXT: Final = ("date", "timestamp", "timestamp_ntz")
 """Types that a driver turns into Java's by the zone of its process: they are read as texts, which have none."""
 
@@ -114,7 +118,7 @@ class Database:
         columns = list(zip(query.table.columns, query.columns, strict=True))
         properties = {
             **login(self.options, self._password()),
-            "fetchsize": str(self.options.fetch_size),
+            "fetchsize": str(_ROW_BY_ROW if self.options.product == "mysql" else self.options.fetch_size),
             "customSchema": ", ".join(f"{quoted(column.name)} {_read_as(own, column)}" for own, column in columns),
             "pushDownPredicate": "false",
             **({} if session is None else {"sessionInitStatement": session}),

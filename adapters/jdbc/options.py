@@ -95,7 +95,10 @@ class JdbcSourceOptions(TableReads, ConnectionOptions):
         "must see it. Without it: `staged` in the folder `state` of the pipeline. With `staging` it has no use.",
     )
     staging: Annotated[str | None, AfterValidator(staging_url)] = Field(None, description=SETTING)
-    fetch_size: PositiveInt = Field(10_000, description="How many rows the driver fetches at once.")
+    fetch_size: PositiveInt = Field(
+        10_000,
+        description="How many rows the driver fetches at once; MySQL's own hands them on one by one.",
+    )
 
     then: Literal["kafka"] | None = Field(
         None,

@@ -188,7 +188,7 @@ class JdbcSource:
         table = leave_out(dimension, self._describe(dimension), reads.without)
         columns = columns_of(dimension, table)
         if reads.then is not None:
-            refuse_other_forms(dimension, table, columns, is_mysql=reads.url.startswith("jdbc:mysql:"))
+            refuse_other_forms(dimension, table, columns, is_mysql=reads.types == "mysql")
         last = max(applied, key=lambda one: one.time, default=None)
         key = next((column.name for column in columns if column.name == dimension.key[0]), None)
         query = Query(table=table, columns=columns, key=key, partitions=reads.partitions)

@@ -10,11 +10,13 @@ from fake_database import Play
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakeward.adapters.catalogue.connection import login
 from lakeward.adapters.jdbc import read_options
 from lakeward.adapters.jdbc.columns import columns_of
 from lakeward.adapters.jdbc.database import conditions
 from lakeward.adapters.jdbc.dialects import dialect_of
 from lakeward.adapters.jdbc.names import Staged, StagedNames
+from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.landed.places import Part
 from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import Dimension, TableName
@@ -170,3 +172,11 @@ def test_a_table_says_for_itself_what_is_otherwise_there() -> None:
 def test_what_spark_would_fill_with_blanks_is_cast_by_mariadb(written: str) -> None:
     column = SourceColumn(name="x", written=written, type=parse_type("string"))
     assert dialect_of("mysql").value(column, parse_type("string"), "`x`") == "CAST(`x` AS CHAR) AS `x`"
+
+
+def test_the_driver_of_mysql_is_told_to_give_values_as_they_are_and_another_is_not() -> None:
+    own = {"tinyInt1isBit": "false", "yearIsDateType": "false"}
+    told = {"useSSL": "true", "yearIsDateType": "true"}
+    assert login(JdbcSourceOptions(url="jdbc:mysql://h:3306/shop"), None) == own
+    assert login(JdbcSourceOptions(url="jdbc:mysql://h:3306/shop", properties=told), None) == {**own, **told}
+    assert login(JdbcSourceOptions(url="jdbc:mariadb://h:3306/shop", properties=told), None) == told
