@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from functools import cached_property
+from typing import Generic, TypeVar
 
 from lakeward.core.clock import believed
 from lakeward.core.errors import AlarmRaised, ConfigError
@@ -26,6 +28,23 @@ _LAST = 2**62
 """Above the order of any object, and the number of any row."""
 
 
+@dataclass
+class _Listing(Generic[F]):
+    """What is at the source of a table, which is listed once, where it is asked for."""
+
+    job: Job[F]
+
+    @cached_property
+    def taken(self) -> Taken:
+        """What comes next; nothing where all files are gone, which is let pass with the truncate."""
+        try:
+            return look(self.job).taken
+        except AlarmRaised as error:
+            if error.code != "LEDGER-005":
+                raise
+            return Taken()
+
+
 def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: int) -> Report:
     """Remove the rows that stood at a moment: `now`, a time, or a file of changes, before its first row.
 
@@ -36,15 +55,17 @@ def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: in
     progress = job.opened.table.standing().progress
     recalled = job.opened.companion.recall(progress)
     _refuse(job, progress, recalled)
+    listing = _Listing(job)
     is_now = moment == NOW
-    place, time = (_now(job, progress, recalled), at) if is_now else _place(job, moment, progress, recalled, at)
+    found = (_now(listing, progress, recalled), at) if is_now else _place(listing, moment, progress, recalled, at)
+    place, time = found
     if progress.mark is not None and place.mark <= progress.mark:
         raise ConfigError(
             f"{job.dimension.name}: {moment} lies below the mark",
             found="what was changed since then is not remembered any more (`lateness`)",
             todo=f"Load the table anew: `lakeward reload {job.dimension.name}`. Nothing was changed.",
         )
-    _refuse_unordered(job, moment, place, recalled)
+    _refuse_unordered(listing, moment, place, recalled)
     report = truncate(job, place, time=time)
     if progress.object is not None:
         ack = Ack(code="LEDGER-005", about=(progress.object,), by=by, reason=reason, at=at, epoch=progress.epoch)
@@ -70,32 +91,21 @@ def _refuse(job: Job[F], progress: Progress, recalled: Recalled) -> None:
         )
 
 
-def _refuse_unordered(job: Job[F], moment: str, place: Position, recalled: Recalled) -> None:
+def _refuse_unordered(listing: _Listing[F], moment: str, place: Position, recalled: Recalled) -> None:
     """Raise ConfigError for a place that says nothing of the rows of other partitions of a topic."""
     restarts = LogRestart.all_of(recalled.acked(place.epoch).get(LOG_ALARM, ()))
-    try:
-        is_clear = is_ordered(place, look(job).taken, recalled.objects.values(), restarts)
-    except AlarmRaised as error:
-        if error.code != "LEDGER-005":
-            raise
-        return  # no file is there that would tell a partition
-    if not is_clear:
+    if not is_ordered(place, listing.taken, recalled.objects.values(), restarts):
         raise ConfigError(
-            f"{job.dimension.name}: {moment} is not before or behind all rows of its partitions",
+            f"{listing.job.dimension.name}: {moment} is not before or behind all rows of its partitions",
             found="its messages tell no place in the log of the source, so each partition has an order of its own",
             todo="Load the table anew, from messages behind the truncate. Nothing was changed.",
         )
 
 
-def _now(job: Job[F], progress: Progress, recalled: Recalled) -> Position:
+def _now(listing: _Listing[F], progress: Progress, recalled: Recalled) -> Position:
     """Return a place above all that is applied; raises ConfigError where something waits."""
-    try:
-        taken = look(job).taken
-        waiting = [item.name for item in (*taken.objects, *taken.left)]
-    except AlarmRaised as error:
-        if error.code != "LEDGER-005":
-            raise
-        waiting = []
+    job, taken = listing.job, listing.taken
+    waiting = [item.name for item in (*taken.objects, *taken.left)]
     if waiting:
         raise ConfigError(
             f"{job.dimension.name}: {format_count(len(waiting), 'file waits', 'files wait')}, and may lie "
@@ -109,15 +119,15 @@ def _now(job: Job[F], progress: Progress, recalled: Recalled) -> Position:
 
 
 def _place(
-    job: Job[F], moment: str, progress: Progress, recalled: Recalled, at: int
+    listing: _Listing[F], moment: str, progress: Progress, recalled: Recalled, at: int
 ) -> tuple[Position, int | None]:
     """Return the place of a moment, and its time in microseconds since 1970, None where nothing tells."""
+    job = listing.job
     for record in job.opened.companion.applied(progress, 0):
         if record.object.name == moment and record.least is not None and record.object.name in recalled.objects:
             place = Position(progress.epoch, max(0, record.least.sequence), record.object.order - 1, _LAST)
             return place, _time(job, record.least)
-    taken = look(job).taken
-    for item in (*taken.objects, *taken.left):
+    for item in (*listing.taken.objects, *listing.taken.left):
         if item.name == moment:
             last = _LAST if _tells_copies(job) else item.order - 1
             place = Position(progress.epoch, _newest(progress), last, _LAST)

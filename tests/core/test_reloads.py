@@ -423,6 +423,26 @@ def test_a_truncate_before_a_file_spares_what_that_and_later_ones_wrote(shop: Sh
     assert shop.run().rows == {2: 70}
 
 
+@pytest.mark.parametrize(("moment", "is_gone"), [("now", False), ("now", True), ("00000070", False)])
+def test_a_truncate_lists_the_files_of_its_table_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, moment: str, is_gone: bool
+) -> None:
+    listings: list[Any] = []
+    take = MemorySource.take
+
+    def listed(self: MemorySource, *arguments: Any) -> Any:
+        listings.append(arguments)
+        return take(self, *arguments)
+
+    monkeypatch.setattr(MemorySource, "take", listed)
+    if moment != "now":
+        shop.put(70, {2: 70}, 70)
+    if is_gone:
+        shop.source.tables[NAME] = []
+    truncate(shop, moment)
+    assert len(listings) == 1
+
+
 def test_what_cannot_be_truncated_is_refused(shop: Shop) -> None:
     for moment in ("yesterday", "2026-11-21T10:00:00Z", "LOAD00000009.csv"):
         with pytest.raises(ConfigError, match="cannot be put"):
