@@ -6,7 +6,7 @@ it out must amount to is said by `lakeward.core.fold.apply`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -36,6 +36,7 @@ from lakeward.core.truncates import Truncates, remembered_truncates
 
 _NUMBERS: Final = frozenset({"int", "bigint", "decimal"})
 """The types that a decimal holds without loss."""
+_FLOATING: Final = frozenset({"float", "double"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,11 +374,9 @@ def _what_can_be_done(dimension: Dimension, evolution: Evolution) -> str:
     retyped = [change for change in evolution.refused if change.kind is Kind.RETYPE]
     if retyped:
         types = {type_.name for change in retyped for type_ in (change.before, change.after) if type_ is not None}
-        both = "the decimal with the most digits on both sides of the point (docs/types.md#from-parquet)"
         return (
             "No table follows another type in place. Declare the column under "
-            f'[tables."{name}".columns] as a type that both are read as without loss: '
-            f"{both if types <= _NUMBERS else '`string`, where its files are text'}. Then "
+            f'[tables."{name}".columns] as a type that both are read as without loss: {_that_holds(types)}. Then '
             f"drop the table with {name.table}__changes and {name.table}__quarantine, "
             "and run: all files that are there are applied anew, each read as that type. Or keep these files back, "
             'or their rows in quarantine: `schema.incompatible = "quarantine"`.'
@@ -390,6 +389,19 @@ def _what_can_be_done(dimension: Dimension, evolution: Evolution) -> str:
     return (
         "Declare the columns as they are now under [tables], let the table follow (docs/schema-changes.md), or "
         "keep these files back."
+    )
+
+
+def _that_holds(types: Collection[str]) -> str:
+    """Return which type holds the values of all of these, and what it costs where none does so exactly."""
+    if _NUMBERS.issuperset(types):
+        return "the decimal with the most digits on both sides of the point (docs/types.md#from-parquet)"
+    if not (_NUMBERS | _FLOATING).issuperset(types):
+        return "`string`, where its files are text"
+    return (
+        "`string`, where its files are text, or there, with loss, `double`: it is exact for whole numbers up to "
+        "9,007,199,254,740,992, and keeps 15 digits of others. No type holds both of files of Parquet: let their "
+        "writer write the column as a double, or as a decimal, in all of them"
     )
 
 

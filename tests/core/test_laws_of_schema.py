@@ -70,6 +70,8 @@ def test_a_narrower_type_is_answered_by_the_type_of_the_table() -> None:
         ("decimal(10,2)", "bigint", "the decimal with the most digits"),
         ("date", "timestamp", "`string`, where its files are text"),
         ("int", "string", "`string`, where its files are text"),
+        ("bigint", "double", "`double`: it is exact for whole numbers up to 9,007,199,254,740,992"),
+        ("decimal(10,2)", "float", "No type holds both of files of Parquet"),
     ],
 )
 def test_a_type_that_holds_both_is_advised(before: str, after: str, words: str) -> None:
