@@ -12,6 +12,7 @@ import broken_loads
 import broken_logs
 import broken_names
 import broken_others
+import broken_topics
 import pytest
 from memory_feeds import feed
 
@@ -34,6 +35,7 @@ from lakeward.plugins.testing import (
     read_rows,
     restarts,
     sources,
+    topics,
     values,
 )
 from lakeward.plugins.testing.contract import Closed
@@ -377,12 +379,20 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
     **broken_logs.BROKEN,
     **broken_names.BROKEN,
     **broken_others.BROKEN,
+    **broken_topics.BROKEN,
 }
+
+
+def _source_for(law: Law) -> MemorySource:
+    """Return a source to which a law is open."""
+    if law in restarts.LAWS:
+        return broken_logs.LogSource()
+    return broken_topics.TopicSource() if law in topics.LAWS else MemorySource()
 
 
 @pytest.mark.parametrize("law", sources.LAWS)
 def test_a_broken_source_breaks_its_law(law: Law) -> None:
-    law(feed(broken_logs.LogSource() if law in restarts.LAWS else MemorySource()))
+    law(feed(_source_for(law)))
     for kind in BROKEN[law.__name__]:
         TOLD.clear()
         with pytest.raises(SEEN):
@@ -408,6 +418,12 @@ def test_laws_of_names_are_closed_to_a_source_whose_objects_name_none(law: Law) 
 @pytest.mark.parametrize("law", restarts.LAWS)
 def test_laws_of_logs_are_closed_to_a_source_that_has_none(law: Law) -> None:
     with pytest.raises(Closed, match="a log of the source"):
+        law(feed(MemorySource()))
+
+
+@pytest.mark.parametrize("law", topics.LAWS)
+def test_laws_of_topics_are_closed_to_a_source_that_has_none(law: Law) -> None:
+    with pytest.raises(Closed, match="topics whose messages"):
         law(feed(MemorySource()))
 
 

@@ -22,6 +22,7 @@ try:
         "read_rows",
         "restarts",
         "sources",
+        "topics",
         "values",
     )
     _OF_OTHERS = ("catalogues", "leases", "ledgers", "queues", "settings_stores", "vaults")

@@ -51,7 +51,9 @@ class Feed:
     `put_named` puts an object whose columns have other names or another order. It is given the names to write,
     each with the column of the kit whose cells stand under it. Without it the laws of names are closed.
     `put_mixed` puts an object of a table that also has rows of others, so many of each; without it the laws of
-    other tables are closed.
+    other tables are closed. `put_offsets` puts an object of the one partition of a topic at a place among its
+    offsets, written so many seconds after some moment; its rows have sequence 0 and tell no place. Without it the
+    laws of topics are closed.
     """
 
     open: Callable[[], Source[Any]]
@@ -67,6 +69,7 @@ class Feed:
     snapshots: Snapshots | None = None
     put_named: Callable[[Dimension, int, Sequence[Item], Mapping[str, str]], object] | None = None
     put_mixed: Callable[[Dimension, int, Sequence[Item], Mapping[str, int]], object] | None = None
+    put_offsets: Callable[[Dimension, int, Sequence[Item], int], object] | None = None
 
     @property
     def dimension(self) -> Dimension:

@@ -11,7 +11,7 @@ import pytest
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger import Past, SourceObject
-from lakeward.plugins.testing import column_names, full_loads, mended_rows, other_rows, read_rows, restarts
+from lakeward.plugins.testing import column_names, full_loads, mended_rows, other_rows, read_rows, restarts, topics
 from lakeward.plugins.testing.contract import port_contract
 from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, OTHER, ROWS, Feed, Law, Read, past, told
 from lakeward.plugins.testing.scripts import Item
@@ -188,4 +188,5 @@ LAWS: Final[tuple[Law, ...]] = (
     *restarts.LAWS,
     *column_names.LAWS,
     *other_rows.LAWS,
+    *topics.LAWS,
 )

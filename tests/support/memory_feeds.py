@@ -37,6 +37,9 @@ def feed(source: MemorySource) -> Feed:
     def put_mixed(dimension: Dimension, place: int, items: Sequence[Item], others: Mapping[str, int]) -> None:
         source.put(dimension.name, place, items, modified=next(times), others=others)
 
+    def put_offsets(dimension: Dimension, place: int, items: Sequence[Item], written: int) -> None:
+        source.put(dimension.name, place, items, modified=written)
+
     return Feed(
         open=lambda: source,
         put=put,
@@ -45,6 +48,7 @@ def feed(source: MemorySource) -> Feed:
         put_named=put_named,
         put_mixed=put_mixed,
         has_log=source.logs is not None,
+        put_offsets=None if source.partition_end(1) is None else put_offsets,
     )
 
 

@@ -1,0 +1,76 @@
+"""Sources that break the laws of topics, each by a mistake that a law is there to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from lakeward.adapters.memory import Frame, MemorySource
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import Sequences
+from lakeward.core.facts import ObjectFacts
+from lakeward.core.ledger import Past, Taken
+from lakeward.core.ports import Batch
+
+END: Final = 1000
+"""The order behind all objects of the one partition."""
+
+
+class TopicSource(MemorySource):
+    """A source whose objects are of one partition of a topic."""
+
+    def __init__(self) -> None:
+        MemorySource.__init__(self, sequences=Sequences.PLACES, partition_end=lambda _: END)
+
+
+class TellsNoPartition(TopicSource):
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        return replace(TopicSource.take(self, dimension, past), partition_end=lambda _: None)
+
+
+class TellsNoTimesOfObjects(TopicSource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = TopicSource.read(self, dimension, taken, epoch)
+        return _with(batch, lambda one: replace(one, earliest=None, latest=None))
+
+
+class TellsTheTimesOfWriting(TopicSource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = TopicSource.read(self, dimension, taken, epoch)
+        return _with(batch, lambda one: replace(one, earliest=one.object.order, latest=one.object.order))
+
+
+class TakesOffsetsForPlaces(TopicSource):
+    def put(self, table: TableName, order: int, items: Frame, *more: Any, **named: Any) -> None:
+        placed = [replace(item, position=item.position._replace(sequence=order)) for item in items]
+        TopicSource.put(self, table, order, placed, *more, **named)
+
+
+class SaysThatNothingIsLate(TopicSource):
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        return replace(TopicSource.take(self, dimension, past), late=())
+
+
+class TellsWhenItsObjectsWereLookedAt(TopicSource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = TopicSource.read(self, dimension, taken, epoch)
+        return _with(batch, lambda one: replace(one, object=replace(one.object, modified=END - one.object.order)))
+
+
+def _with(batch: Batch[Frame], change: Callable[[ObjectFacts], ObjectFacts]) -> Batch[Frame]:
+    objects = tuple(map(change, batch.facts.objects))
+    return replace(batch, facts=replace(batch.facts, objects=objects))
+
+
+BROKEN: Final[Mapping[str, Sequence[type[TopicSource]]]] = {
+    "a_topic_that_is_made_anew_is_told": [
+        TellsNoPartition,
+        TellsNoTimesOfObjects,
+        TellsTheTimesOfWriting,
+        TakesOffsetsForPlaces,
+    ],
+    "a_topic_that_is_made_anew_behind_what_was_applied_is_told": [SaysThatNothingIsLate, TellsNoTimesOfObjects],
+    "messages_of_a_topic_that_come_again_are_no_new_topic": [TellsWhenItsObjectsWereLookedAt],
+}
+"""Of each law the sources that break it."""
