@@ -27,6 +27,9 @@ from lakeward.core.facts import PARTIAL, Capability
 NO_COLUMN: Final = "\0none"
 """Stands for a column that is not there; no column has that name."""
 
+_ITS_SOURCE: Final = 'its source; `places = "arrival"` goes without such places'
+"""What should tell the order of messages, in the words of a row whose place is none."""
+
 _WORDS: Final = {word: word for word in ("insert", "update", "delete", "read", "truncate")}
 
 
@@ -123,7 +126,7 @@ class TableFiles:
             op_column=operation.column if operation else NO_COLUMN,
             operations=_WORDS if o.is_messages else operation.meanings if operation else {},
             takes_other_words=operation is not None and not names_all,
-            sequence_column="its source" if o.is_messages else o.order_by,
+            sequence_column=_ITS_SOURCE if o.is_messages else o.order_by,
             source_zone=o.source_zone,
             patterns={name: pattern for name, pattern in self.patterns.items() if pattern not in EPOCHS},
             base=self.folder.base,

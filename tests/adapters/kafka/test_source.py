@@ -587,3 +587,19 @@ def test_a_table_that_begins_at_the_end_of_its_topic_keeps_the_commit_that_says_
 @pytest.mark.parametrize("seed", range(20))
 def test_every_committed_message_is_applied_once_in_its_order(tmp_path: Path, seed: int) -> None:
     check_history(feed(tmp_path, partitions=0), Random(seed))
+
+
+@pytest.mark.parametrize("places", ["source", "arrival"])
+def test_places_of_informix_are_none_and_arrival_goes_without_them(tmp_path: Path, places: str) -> None:
+    own = feed(tmp_path, places=places)
+    source = {"connector": "informix", "schema": "shop", "table": "orders", "ts_ms": 1_700_000_000_000}
+    for number in (1, 2):
+        place = {"commit_lsn": f"5583457484{number}", "change_lsn": f"5583457485{number}"}
+        told = {"op": "c", "before": None, "after": {"id": number, "a": "x"}, "source": {**source, **place}}
+        own.broker.send(TOPIC, json.dumps(told).encode())
+    opened = own.open()
+    batch = opened.read(own.dimension(opened), own.take(opened), 1)
+    details = [row["_lakeward_detail"] for row in batch.frame.rows.to_pylist()]
+    words = '"commit_lsn: 55834574841" says nothing of the order (its source; `places = "arrival"` goes without'
+    assert [str(detail).startswith(words) for detail in details] == [places == "source", False]
+    assert [detail is None for detail in details] == [places == "arrival"] * 2
