@@ -222,12 +222,21 @@ class Books:
         changed = {states[error.code]: error.about} if error.code in states else {}
         self.ledger.write(table, Notes(states=changed, alarms=(), acked=acked))
 
-    def rebuild(self, table: str, progress: Progress, recalled: Recalled, of: Companion) -> Sequence[ObjectRecord]:
-        """Make the ledger of a table anew from its batch records, and return it."""
+    def rebuild(
+        self, table: str, progress: Progress, recalled: Recalled, of: Companion, *, keeps_waiting: bool = True
+    ) -> Sequence[ObjectRecord]:
+        """Make the ledger of a table anew from its batch records, and return these.
+
+        What waits is still missed where it goes away, unless that is forgotten as well: objects that were seen and
+        not applied, and, of a table that another tool took back, those that it has applied since.
+        """
         records = of.applied(progress, 0)
+        known = {*recalled.objects, *(record.object.name for record in records)}
+        waiting = self._account(table, progress).waiting if keeps_waiting else {}
+        waits = [item for name, item in waiting.items() if name not in known]
+        every = [*records, *_records(waits, ObjectState.SEEN, self.now())]
         acked = recalled.acked(progress.epoch)
-        notes = Notes(anew=True, records=records, batch=progress.batch, alarms=(), acked=acked)
-        self.ledger.write(table, notes)
+        self.ledger.write(table, Notes(anew=True, records=every, batch=progress.batch, alarms=(), acked=acked))
         return records
 
 

@@ -46,7 +46,7 @@ def roll_back(job: Job[F], undone: Undone) -> Standing:
     _refuse_others(job, undone, kept.behind(undone.version.name))
     job.check()
     kept.roll_back(undone)
-    rebuild(job)
+    rebuild(job, keeps_waiting=False)
     return job.opened.table.standing()
 
 

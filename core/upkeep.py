@@ -78,13 +78,17 @@ def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ack:
     return made
 
 
-def rebuild(job: Job[F]) -> int:
-    """Make the ledger of a table anew from its batch records; return how many objects it has."""
+def rebuild(job: Job[F], *, keeps_waiting: bool = True) -> int:
+    """Make the ledger of a table anew from its batch records; return of how many objects these are.
+
+    What waits stays in it, unless somebody has just looked that it is there.
+    """
     if job.books is None:
         return 0
     table, companion = str(job.dimension.name), job.opened.companion
     progress = job.opened.table.standing().progress
-    records = job.books.rebuild(table, progress, companion.recall(progress), companion)
+    recalled = companion.recall(progress)
+    records = job.books.rebuild(table, progress, recalled, companion, keeps_waiting=keeps_waiting)
     put_away(job, [record.object for record in records])
     return len(records)
 

@@ -218,6 +218,30 @@ def test_it_is_made_anew_on_demand(shop: Shop) -> None:
     assert list(shop.ledger.objects(str(NAME))) == [replace(found, first_seen=None) for found in before]
 
 
+def test_what_waits_is_missed_though_the_ledger_is_made_anew(shop: Shop) -> None:
+    shop.run()
+    shop.put(3)
+    with pytest.raises(Stopped):
+        apply_changes(shop.job(), crash("read", "before"))
+    assert rebuild(shop.job()) == 2
+    assert shop.states == {1: "applied", 2: "applied", 3: "seen"}
+    shop.drop(3)
+    assert shop.fails().code == "LEDGER-003"
+
+
+def test_what_a_table_lacks_that_was_taken_back_is_missed_though_the_ledger_is_made_anew(shop: Shop) -> None:
+    shop.drop(2)
+    shop.run()
+    before = deepcopy(shop.target)
+    shop.put(2)
+    shop.run()
+    shop.target = before
+    assert rebuild(shop.job()) == 1
+    assert shop.states == {1: "applied", 2: "seen"}
+    shop.drop(2)
+    assert shop.fails().code == "LEDGER-003"
+
+
 def test_of_a_table_that_is_made_anew_the_old_ledger_says_nothing(shop: Shop) -> None:
     shop.run()
     shop.ledger.known[str(NAME)]["old"] = replace(
