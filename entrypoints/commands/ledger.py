@@ -39,8 +39,8 @@ Example: [bold]lakeward ledger list shop.orders --state seen[/]
 
 REBUILD = """Make the ledger anew from what the tables say of their batches.
 
-What only the ledger knew is lost: when a file was first seen, and which files were seen
-and not applied yet.
+When a file was first seen is lost. Files that wait stay in it: those that were seen and not applied,
+and those that a table which was taken back has applied since.
 
 Example: [bold]lakeward ledger rebuild[/]
 """

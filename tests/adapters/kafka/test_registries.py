@@ -14,7 +14,7 @@ import pytest
 import requests
 from avro_messages import ENVELOPE, FLAT, KEY, ROW, envelope, framed
 from connect_records import to_avro
-from kafka_feeds import TOPIC, BrokerFeed, dimension_of, feed
+from kafka_feeds import TOPIC, BrokerFeed, dimension_of, feed, message
 from registries import Registry, StubRegistry, stub_registry
 
 from lakeward.adapters import kafka
@@ -283,3 +283,14 @@ def test_a_decimal_has_the_scale_that_it_was_written_with(tmp_path: Path, regist
     columns = Schema((dimension.schema.columns[0], Column("a", parse_type("decimal(12,4)"))))
     batch = opened.read(replace(dimension, schema=columns), own.take(opened), 1)
     assert [row["a"] for row in batch.frame.rows.to_pylist()] == [Decimal("10.50")]
+
+
+@pytest.mark.parametrize("format_", ["debezium", "dms-json", "json"])
+def test_messages_of_a_registry_are_passed_over_under_no_other_format(tmp_path: Path, format_: str) -> None:
+    """As the serializers of JSON Schema write them: a zero byte and the id stand before what would be JSON."""
+    own = feed(tmp_path, format=format_)
+    own.broker.send(TOPIC, b"\0\0\0\0\7" + message(1))
+    assert own.apply() == []
+    (text,) = own.rejects
+    assert '"offset":0' in text
+    assert "\\u0000\\u0007{" in text
