@@ -24,13 +24,14 @@ from lakeward.core.events import Position
 from lakeward.core.failures import Failure
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.loads import Awaited
+from lakeward.core.notices import SentEntry
 from lakeward.core.source_verification import SourceVerdict
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
 FILE: Final = "ledger.db"
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 _READABLE: Final = 2
 """Of this version on, a ledger is read as it is; the next note brings it up to date."""
 _PATIENCE: Final = 30.0
@@ -52,7 +53,12 @@ _SINCE: Final = {
     2: "CREATE TABLE awaited (of TEXT PRIMARY KEY, load TEXT NOT NULL)",
     3: "CREATE TABLE failures (of TEXT PRIMARY KEY, failure TEXT NOT NULL)",
     4: "CREATE TABLE verdicts (of TEXT PRIMARY KEY, verdict TEXT NOT NULL)",
+    5: "CREATE TABLE sent (of TEXT PRIMARY KEY, sent TEXT NOT NULL)",
 }
+
+_TABLES: Final = (
+    "objects", "tables", "checked", "alarms", "acked", "awaited", "failures", "verdicts", "sent",
+)
 
 _COLUMNS: Final = "name, place, size, modified, etag, state, first_seen, batch, rows, least, greatest"
 
@@ -100,6 +106,7 @@ class SqliteLedger:
                 awaited=_awaited(db, table),
                 failure=_failure(db, table) if version >= 3 else None,
                 verdict=_verdict(db, table) if version >= 4 else None,
+                sent=_sent(db, table) if version >= 5 else (),
             )
 
     def objects(
@@ -114,7 +121,7 @@ class SqliteLedger:
         """Write notes in one transaction."""
         with self._writing() as db:
             if notes.anew:
-                for name in ("objects", "tables", "checked", "alarms", "acked", "awaited", "failures", "verdicts"):
+                for name in _TABLES:
                     db.execute(f"DELETE FROM {name} WHERE of = ?", (table,))  # our own names
             db.execute("INSERT INTO tables (of) VALUES (?) ON CONFLICT DO NOTHING", (table,))
             db.executemany(_PUT, (_row(table, record) for record in notes.records))
@@ -128,6 +135,9 @@ class SqliteLedger:
             put = "INSERT INTO checked VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET modified = excluded.modified"
             db.executemany(put, ((table, name, modified) for name, modified in notes.checked.items()))
             _write_table(db, table, notes)
+            if notes.sent is not None:
+                content = json.dumps([asdict(one) for one in notes.sent])
+                db.execute("INSERT OR REPLACE INTO sent VALUES (?, ?)", (table, content))
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -225,6 +235,11 @@ def _failure(db: sqlite3.Connection, table: str) -> Failure | None:
 def _verdict(db: sqlite3.Connection, table: str) -> SourceVerdict | None:
     found = db.execute("SELECT verdict FROM verdicts WHERE of = ?", (table,)).fetchone()
     return None if found is None else SourceVerdict.of_document(json.loads(found[0]))
+
+
+def _sent(db: sqlite3.Connection, table: str) -> tuple[SentEntry, ...]:
+    found = db.execute("SELECT sent FROM sent WHERE of = ?", (table,)).fetchone()
+    return () if found is None else tuple(SentEntry(**one) for one in json.loads(found[0]))
 
 
 def _objects(

@@ -81,6 +81,7 @@ def account_after(known: Account, notes: Notes) -> Account:
         awaited=notes.awaited if notes.looked else before.awaited,
         failure=notes.failure if notes.has_ended else before.failure,
         verdict=before.verdict if notes.verdict is None else notes.verdict,
+        sent=before.sent if notes.sent is None else tuple(notes.sent),
     )
 
 

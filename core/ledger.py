@@ -16,8 +16,12 @@ from lakeward.core.failures import Failure
 from lakeward.core.loads import UNNAMED, Awaited, Load, Naming
 from lakeward.core.log_restart import LogRestart
 from lakeward.core.log_steps import LogReached
+from lakeward.core.notices import SentEntry
 from lakeward.core.schema import Schema
 from lakeward.core.source_verification import SourceVerdict
+
+PIPELINE: Final = "*"
+"""Under this name, which no table has, the ledger keeps what is of the pipeline as a whole: what was told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ class Account:
     newest batch that the ledger knows. `alarms` stood at the end of the last run, and
     `acked` is what operators let pass, by the code of the alarm. `awaited` is the full load
     that the table waited for, `failure` the error that ended its last run, `verdict` what its last verification
-    against its source found.
+    against its source found. Of the pipeline as a whole, `sent` is what notifiers took.
     """
 
     waiting: Mapping[str, SourceObject] = field(default_factory=dict)
@@ -98,6 +102,7 @@ class Account:
     awaited: Awaited | None = None
     failure: Failure | None = None
     verdict: SourceVerdict | None = None
+    sent: tuple[SentEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +113,7 @@ class Notes:
     first seen stays. `states` are new states by name, of objects that are known: only what is
     applied or waits can vanish. With `looked`, the table waits for what is `awaited` now, or for
     nothing. With `has_ended`, a run of the table ended with a `failure`, or without one. `verdict` is that of a
-    verification against the source.
+    verification against the source, `sent` all that notifiers are known to have taken.
     """
 
     anew: bool = False
@@ -124,6 +129,7 @@ class Notes:
     has_ended: bool = False
     failure: Failure | None = None
     verdict: SourceVerdict | None = None
+    sent: Sequence[SentEntry] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

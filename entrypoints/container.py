@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -25,6 +26,7 @@ from lakeward.core.ports import (
     Lease,
     Ledger,
     Notice,
+    Notifier,
     Queue,
     Source,
     SourceCatalogue,
@@ -216,6 +218,19 @@ def make_statistics(registry: Registry, configured: Configured, runtime: Runtime
     return None if options is None else _build(registry.statistics, options, runtime)
 
 
+def make_notifiers(
+    registry: Registry, configured: Configured, runtime: Runtime
+) -> Mapping[str, Notifier]:
+    """Build what the settings name under [[notify]], by its kind; a second one of a kind is called `sns 2`."""
+    found, kinds = dict[str, Notifier](), Counter[str]()
+    for options in configured.settings.notify:
+        kind = str(options["kind"])
+        kinds[kind] += 1
+        name = kind if kinds[kind] == 1 else f"{kind} {kinds[kind]}"
+        found[name] = _build(registry.notifiers, options, runtime)
+    return found
+
+
 def _build(shelf: Shelf[P], options: Mapping[str, Any], runtime: Runtime) -> P:
     return shelf.build(options["kind"], {n: v for n, v in options.items() if n != "kind"}, runtime)
 
@@ -342,6 +357,7 @@ class Container(containers.DeclarativeContainer):
     catalogue = providers.Singleton(make_catalogue, registry, configured, runtime)
     database = providers.Singleton(make_database, registry, configured, runtime)
     statistics = providers.Singleton(make_statistics, registry, configured, runtime)
+    notifiers = providers.Singleton(make_notifiers, registry, configured, runtime)
     job = providers.Factory(
         make_job,
         configured=configured,

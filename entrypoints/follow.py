@@ -46,12 +46,16 @@ Idle = Callable[[float], bool]
 """Waits so many seconds, or until somebody asks to stop; returns whether another process may have written."""
 
 
+Review = Callable[[Sequence[TableRun], Sequence[JoinRun]], None]
+"""Looks at what became of the tables so far, between their turns: of those that were begun, and of joined ones."""
+
+
 @dataclass(slots=True)
 class Following:
     """Polls, and gives the tables that have word of something new their turns.
 
     Joined tables stand in line with the others, once one of their sources went on. A table that fails is let alone
-    for a while, which doubles with each failure in a row.
+    for a while, which doubles with each failure in a row. There is a `review` with each poll, and before it waits.
     """
 
     line: Line
@@ -62,6 +66,7 @@ class Following:
     idle: Idle
     poll: float
     reopen: Callable[[], None]
+    review: Review
     resting: dict[str, float] = field(default_factory=dict)
 
     def __call__(self) -> None:
@@ -74,6 +79,7 @@ class Following:
         while not self.stop.is_asked and not self._is_lost:
             now = clock()
             if now >= due:
+                self._review()
                 self.line.join(notice for notice in self.receive() if notice.table in self.runs)
                 due = now + self.poll
             if now >= tell:
@@ -84,6 +90,7 @@ class Following:
                 self._settle(due - now)
                 continue
             self._join()
+            self._review()
             seconds = min([due, *map(self._rested, self.line.waiting)]) - clock()
             if seconds > 0 and self.idle(seconds):
                 self.reopen()
@@ -122,6 +129,9 @@ class Following:
         if turns:
             self._join()
 
+    def _review(self) -> None:
+        self.review([run for run in self.runs.values() if run.is_begun], list(self.joining.runs.values()))
+
     def _tell(self) -> None:
         """Say what became of the tables so far: a process that goes on for days should be seen to live."""
         runs = self.runs.values()
@@ -143,6 +153,7 @@ def follow_tables(
     pool: Executor,
     idle: Idle,
     joining: Joining,
+    review: Review = lambda _runs, _joined: None,
     *,
     named: bool = False,
 ) -> list[TableRun]:
@@ -176,6 +187,7 @@ def follow_tables(
             idle=idle,
             poll=configured.poll,
             reopen=reopen,
+            review=review,
         )
         following()
     return [run for run in runs.values() if run.is_begun]

@@ -90,6 +90,11 @@ def ids_of_run() -> Mapping[str, str]:
     return {name: value for name, value in structlog.contextvars.get_contextvars().items() if name in RUN_IDS}
 
 
+def id_of_run() -> str:
+    """Return the id of this run, as it was bound."""
+    return str(structlog.contextvars.get_contextvars().get("run", ""))
+
+
 def log_failure(error: BaseException, say: Callable[..., object]) -> None:
     """Log why a table failed, with a stack trace where the error is none of ours."""
     if isinstance(error, LakewardError):

@@ -35,6 +35,7 @@ from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.kafka.access import RegistryOptions, SecurityOptions
 from lakeward.adapters.kafka.options import KafkaOptions
+from lakeward.adapters.notifiers import SnsOptions, WebhookOptions
 from lakeward.adapters.s3.settings import S3StoreOptions
 from lakeward.adapters.settings_file import FileStoreOptions
 from lakeward.adapters.sqlite_queue import SqliteQueueOptions
@@ -147,6 +148,11 @@ What the task that writes the files says of its full loads: one that a table wai
 so ([a reload](reload.md#what-the-task-tells)). The table may be left out.
 """
 
+_NOTIFY: Final = """\
+Who is told what a run has found ([notices](notices.md)), each a table with its `kind` and the keys of that kind.
+With one alone `[notify]` does. `kind = "log"` writes a line of the log, and has no further keys.
+"""
+
 _DEFAULTS: Final = """\
 Keys of `[tables]` for every table; what a table says itself counts more. A key is taken whole: `columns` or
 `properties` of a table are not mixed with those given here.
@@ -250,22 +256,7 @@ def _parts() -> Iterator[str]:
     yield "## Target `hudi`\n"
     yield _HUDI
     yield from _table(HudiOptions)
-    yield from ("## `[queue]`\n", _QUEUE)
-    yield from _table(QueueSettings)
-    for kind, queue in (("sqs", SqsOptions), ("sqlite", SqliteQueueOptions)):
-        yield f'`kind = "{kind}"`: ' + f"{_cell(queue.__doc__ or '')}\n"
-        yield from _table(queue)
-    yield from ("## `[ledger]`\n", _LEDGER)
-    yield '`kind = "dynamodb"`: ' + f"{_cell(LedgerOptions.__doc__ or '')}\n"
-    yield from _table(LedgerOptions)
-    yield "## `[lease]`\n"
-    yield _LEASE
-    yield '`kind = "dynamodb"`: ' + f"{_cell(LeaseOptions.__doc__ or '')}\n"
-    yield from _table(LeaseOptions)
-    yield "## `[statistics]`\n"
-    yield _STATISTICS
-    yield '`kind = "file"`: ' + f"{StatisticsOptions.__doc__}\n"
-    yield from _table(StatisticsOptions)
+    yield from _services()
     yield from _section("[catalogue]", CatalogueSettings)
     yield '`kind = "file"`: ' + f"{FileOptions.__doc__}\n"
     yield from _table(FileOptions)
@@ -284,6 +275,30 @@ def _stores() -> Iterator[str]:
     for kind, model in _STORES.items():
         yield f'`kind = "{kind}"`: {_cell(cleandoc(model.__doc__ or ""))}\n'
         yield from _table(model)
+
+
+def _services() -> Iterator[str]:
+    """Yield what a pipeline may use beside its source and its lake."""
+    yield from ("## `[queue]`\n", _QUEUE)
+    yield from _table(QueueSettings)
+    for kind, queue in (("sqs", SqsOptions), ("sqlite", SqliteQueueOptions)):
+        yield f'`kind = "{kind}"`: ' + f"{_cell(queue.__doc__ or '')}\n"
+        yield from _table(queue)
+    yield from ("## `[ledger]`\n", _LEDGER)
+    yield '`kind = "dynamodb"`: ' + f"{_cell(LedgerOptions.__doc__ or '')}\n"
+    yield from _table(LedgerOptions)
+    yield "## `[lease]`\n"
+    yield _LEASE
+    yield '`kind = "dynamodb"`: ' + f"{_cell(LeaseOptions.__doc__ or '')}\n"
+    yield from _table(LeaseOptions)
+    yield "## `[statistics]`\n"
+    yield _STATISTICS
+    yield '`kind = "file"`: ' + f"{StatisticsOptions.__doc__}\n"
+    yield from _table(StatisticsOptions)
+    yield from ("## `[[notify]]`\n", _NOTIFY)
+    for kind, notifier in (("sns", SnsOptions), ("webhook", WebhookOptions)):
+        yield f'`kind = "{kind}"`: ' + f"{_cell(notifier.__doc__ or '')}\n"
+        yield from _table(notifier)
 
 
 def _of_tables() -> Iterator[str]:

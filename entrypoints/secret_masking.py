@@ -72,6 +72,19 @@ def mask_secrets(value: Any, key: str, kinds: Collection[str]) -> Any:
     return HIDDEN if isinstance(value, str) and _IN_TEXT.search(_ADDRESSES.sub("", value)) else value
 
 
+def mask_urls(value: Any, key: str, kinds: Collection[str]) -> Any:
+    """Return a value of the settings of notifiers without URLs of hooks: who has one can write there.
+
+    >>> mask_urls([{"url": "https://example.com/token"}, {"url": {"env": "HOOK"}}], "notify", ["env"])
+    [{'url': '(hidden)'}, {'url': {'env': 'HOOK'}}]
+    """
+    if isinstance(value, Mapping):
+        return {name: mask_urls(one, str(name), kinds) for name, one in value.items()}
+    if isinstance(value, list):
+        return [mask_urls(inner, key, kinds) for inner in value]
+    return HIDDEN if key == "url" and not _is_reference(value, kinds) else value
+
+
 def is_secret(key: str, value: Any) -> bool:
     """Return True if what has such a key may be a secret."""
     if isinstance(value, bool):

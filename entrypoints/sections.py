@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     NonNegativeInt,
@@ -153,6 +154,11 @@ class StoresSettings(Strict):
         description="Settings stores, each a table with its `kind` and the keys of that kind. A later one counts "
         "more than those before it, and all of them more than this file.",
     )
+
+
+def _several(value: Any) -> Any:
+    """Take one table, `[notify]`, for a list of one, `[[notify]]`."""
+    return [value] if isinstance(value, Mapping) else value
 
 
 class SparkSettings(Strict):
@@ -428,6 +434,7 @@ class Settings(Strict):
     ledger: dict[str, Any] = Field(default_factory=lambda: {"kind": "sqlite"})
     lease: dict[str, Any] | None = None
     statistics: dict[str, Any] | None = None
+    notify: Annotated[list[dict[str, Any]], BeforeValidator(_several)] = Field(default_factory=list)
     catalogue: CatalogueSettings | None = None
     spark: SparkSettings = SparkSettings()
     defaults: dict[str, Any] = Field(default_factory=dict)

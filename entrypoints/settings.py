@@ -408,6 +408,8 @@ def _validated(
         said = getattr(settings, part)
         if said is not None and "kind" not in said:
             raise ConfigError(f"{file}: [{part}] has no `kind`", todo="`lakeward plugins` lists what there is.")
+    if any("kind" not in said for said in settings.notify):
+        raise ConfigError(f"{file}: [[notify]] has no `kind`", todo="`lakeward plugins` lists what there is.")
     return Configured(settings, file, content, NOTHING_SAID, merged, refused)
 
 

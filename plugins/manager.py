@@ -43,6 +43,7 @@ BUILTIN: Final = (
     "lakeward.adapters.aws.parameters",
     "lakeward.adapters.aws.secret_settings",
     "lakeward.adapters.dynamodb.settings",
+    "lakeward.adapters.notifiers",
 )
 """The adapters that come with lakeward; they register as anyone's do."""
 

@@ -17,6 +17,7 @@ from lakeward.core.ports import (
     Landing,
     Lease,
     Ledger,
+    Notifier,
     Queue,
     Scout,
     Secrets,
@@ -193,8 +194,9 @@ class Registry:
         self.statistics: Shelf[Statistics] = Shelf("kind of statistics", Statistics)
         self.secrets: Shelf[Secrets] = Shelf("place of secrets", Secrets)
         self.settings_stores: Shelf[SettingsStore] = Shelf("settings store", SettingsStore)
+        self.notifiers: Shelf[Notifier] = Shelf("notifier", Notifier)
 
     def __iter__(self) -> Iterator[Shelf[Any]]:
         every = (self.sources, self.landings, self.formats, self.queues, self.ledgers, self.leases)
         others = (self.catalogues, self.scouts, self.statistics, self.secrets, self.strays, self.backlogs)
-        return iter((*every, *others, self.databases, self.settings_stores))
+        return iter((*every, *others, self.databases, self.settings_stores, self.notifiers))

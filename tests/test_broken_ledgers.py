@@ -60,6 +60,11 @@ class TakesSilenceForNothing(MemoryLedger):
         MemoryLedger.write(self, table, replace(notes, alarms=notes.alarms or ()))
 
 
+class KeepsNothingOfThePipeline(MemoryLedger):
+    def write(self, table: str, notes: Notes) -> None:
+        MemoryLedger.write(self, table, replace(notes, sent=None))
+
+
 class ForgetsEveryTable(MemoryLedger):
     def write(self, table: str, notes: Notes) -> None:
         if notes.anew:
@@ -99,6 +104,7 @@ LEDGERS: Mapping[str, type[MemoryLedger]] = {
     "the_time_when_an_object_was_first_seen_stays": TakesTheLastTimeForTheFirst,
     "a_state_follows_only_those_that_it_may_follow": LetsEveryStateFollow,
     "what_is_not_said_stays": TakesSilenceForNothing,
+    "what_was_told_is_kept_of_the_pipeline_as_a_whole": KeepsNothingOfThePipeline,
     "anew_forgets_a_table_and_no_other": ForgetsEveryTable,
     "a_note_may_have_many_objects": WritesAHundredAtMost,
     "what_is_written_at_once_is_not_lost": WritesBackWhatItReadBefore,

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 10
 """Seconds in which a connection must be made."""
 
-_GONE: Final = ("ResourceNotFoundException", "ParameterNotFound", "ParameterVersionNotFound")
-_DENIED: Final = ("AccessDeniedException", "AccessDenied")
+_GONE: Final = ("NotFound", "ResourceNotFoundException", "ParameterNotFound", "ParameterVersionNotFound")
+_DENIED: Final = ("AccessDeniedException", "AccessDenied", "AuthorizationError")
 _LATER: Final = (
+    "InternalError",
     "InternalServiceError",
     "InternalServerError",
     "ProvisionedThroughputExceededException",
     "RequestLimitExceeded",
+    "Throttled",
     "ThrottlingException",
 )
 
@@ -35,8 +37,8 @@ def client_of(service: str) -> Any:
 
 
 @contextmanager
-def translate_errors(what: str, page: str, done: Literal["read", "written"] = "read") -> Iterator[None]:
-    """Say why AWS did not let `what` be read or be written; `page` has the permissions.
+def translate_errors(what: str, page: str, done: Literal["read", "written", "told"] = "read") -> Iterator[None]:
+    """Say why AWS did not let `what` be read, written or told; `page` has the permissions.
 
     Raises ConfigError where it is not there or not allowed, StoreUnreachable for what may be over soon, and
     SetupError without boto3.

@@ -12,6 +12,7 @@ from lakeward.core.events import Position
 from lakeward.core.failures import Failure
 from lakeward.core.ledger import Account, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.loads import Awaited
+from lakeward.core.notices import SentEntry
 from lakeward.core.source_verification import SourceVerdict
 
 
@@ -56,6 +57,7 @@ class Head:
                 "awaited": None if account.awaited is None else asdict(account.awaited),
                 "failure": None if account.failure is None else asdict(account.failure),
                 "verdict": None if account.verdict is None else account.verdict.to_document(),
+                "sent": [asdict(one) for one in account.sent],
                 "records": [record_to_document(record) for record in self.records],
                 "checked": {**self.checked},
             }
@@ -73,6 +75,7 @@ class Head:
             awaited=None if awaited is None else Awaited(**{**awaited, "lacking": tuple(awaited["lacking"])}),
             failure=None if failure is None else Failure(**failure),
             verdict=None if verdict is None else SourceVerdict.of_document(verdict),
+            sent=tuple(SentEntry(**one) for one in said.get("sent", ())),  # older versions wrote none
         )
         records = tuple(record_of_document(record) for record in said["records"])
         recent = tuple(said["recent"])

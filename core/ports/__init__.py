@@ -5,7 +5,7 @@ from lakeward.core.ports.frames import Batch
 from lakeward.core.ports.lakes import Opened, Target
 from lakeward.core.ports.quarantine import Cells, Entry, Mended, Quarantine, Written
 from lakeward.core.ports.reading import Reading, Sample, Selection, SourceDatabase, SourceSnapshot, Verification
-from lakeward.core.ports.running import EXTEND_EVERY, Lease, Ledger, Notice, Queue, Secrets, Term
+from lakeward.core.ports.running import EXTEND_EVERY, Lease, Ledger, Notice, Notifier, Queue, Secrets, Term
 from lakeward.core.ports.settings import SettingsStore, StatusBoard, TableStatus
 from lakeward.core.ports.sources import (
     Backlog,
@@ -57,6 +57,7 @@ __all__ = [
     "Maintenance",
     "Mended",
     "Notice",
+    "Notifier",
     "Opened",
     "Quarantine",
     "Queue",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState
+from lakeward.core.notices import RunNotice
 from lakeward.core.secrets import Secret
 
 EXTEND_EVERY: Final = 10.0
@@ -105,4 +106,18 @@ class Secrets(Protocol):
 
     def read(self, name: str) -> Secret:
         """Return a secret by its name there; raises ConfigError where it is not, and never shows one."""
+        ...
+
+
+class Notifier(Protocol):
+    """Where people are told what a run has found: a log, a topic, a hook of a chat.
+
+    It is told at most one notice a run, and no notice twice that it took; what it raises fails no run.
+    """
+
+    def send(self, notice: RunNotice) -> None:
+        """Hand a notice on, and wait for nobody to read it.
+
+        Raises StoreUnreachable where nothing answers, ConfigError where it is refused; no error shows a secret.
+        """
         ...

@@ -35,6 +35,7 @@ from lakeward.entrypoints.joining import Chosen, Joining, JoinRun, chosen
 from lakeward.entrypoints.leasing import alone, of_follower, of_writer
 from lakeward.entrypoints.lines import Lines
 from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.notifying import Notifying, notifying
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.run import hands, run_tables
 from lakeward.entrypoints.settings import Configured
@@ -154,15 +155,14 @@ def show_all(ran: Ran, *, is_chosen: bool) -> None:
 
 def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginManager | None = None) -> _Done:
     tables = wanted.tables
-    with alone(configured, manager) as container, view.Bars() as bars:
+    with alone(configured, manager) as container, view.Bars() as bars, notifying(container) as people:
         container.runtime().runs_once = True
         _before(configured, container, tables)
         with hands(container) as pool:
             runs = run_tables(container, tables, bars, stop, pool, named=wanted.named)
             joining = Joining(container, wanted.joined, stop)
             joining.all(pool)
-            found = look(container, tables)  # what was read shows more
-            found = replace(found, warnings=(*found.warnings, *write_back(container, runs)))
+            found = _after(container, tables, runs, joining, people)  # what was read shows more
             return runs, [*joining.runs.values()], found.with_cautions(layouts(container, tables))
 
 
@@ -175,6 +175,7 @@ def _follow(configured: Configured, wanted: Chosen, stop: Stop) -> _Done:
         container_of(configured) as container,
         of_follower(container) as follows,
         of_writer(container) as tenure,
+        notifying(container) as people,
     ):
         found = _before(configured, container, tables).with_cautions(layouts(container, tables))
         for table, said in found.cautions.items():
@@ -192,10 +193,19 @@ def _follow(configured: Configured, wanted: Chosen, stop: Stop) -> _Done:
 
         with hands(container) as pool:
             joining = Joining(container, wanted.joined, stop)
-            runs = follow_tables(container, tables, Lines(), stop, pool, idle, joining, named=wanted.named)
-            found = look(container, tables)
-            found = replace(found, warnings=(*found.warnings, *write_back(container, runs)))
+            observing = (Lines(), stop, pool, idle, joining, people.review)
+            runs = follow_tables(container, tables, *observing, named=wanted.named)
+            found = _after(container, tables, runs, joining, people)
             return runs, [*joining.runs.values()], found
+
+
+def _after(
+    container: Any, tables: Sequence[TableName], runs: Sequence[TableRun], joining: Joining, people: Notifying
+) -> Findings:
+    """Look at what the source has once tables are done, write down how they were left, and tell who is to know."""
+    found = look(container, tables)
+    told = people.tell(runs, [*joining.runs.values()], found.strays)
+    return replace(found, warnings=(*found.warnings, *write_back(container, runs), *told))
 
 
 def _before(configured: Configured, container: Any, tables: Sequence[TableName]) -> Findings:

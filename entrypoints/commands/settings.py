@@ -26,7 +26,7 @@ from lakeward.entrypoints.context import (
 )
 from lakeward.entrypoints.patterns import is_pattern, name_of_entry, plain, quoted, table_name, takes, with_patterns
 from lakeward.entrypoints.printable import escaped
-from lakeward.entrypoints.secret_masking import mask_secrets
+from lakeward.entrypoints.secret_masking import mask_secrets, mask_urls
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.stores import read_settings_of
 from lakeward.plugins.manager import load, registry_of
@@ -135,7 +135,8 @@ def _of_table(merged: MergedSettings, wanted: TableName, kinds: Collection[str])
 
 def _flat(path: Sequence[str], value: Any, place: str, kinds: Collection[str]) -> Iterator[_Value]:
     """Yield what stands below a path, one value each, without secrets."""
-    yield from _masked(path, mask_secrets(value, path[-1], kinds), place)
+    shown = mask_urls(value, path[-1], kinds) if path[0] == "notify" else value
+    yield from _masked(path, mask_secrets(shown, path[-1], kinds), place)
 
 
 def _masked(path: Sequence[str], shown: Any, place: str) -> Iterator[_Value]:
@@ -171,6 +172,7 @@ def check(config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug =
     with container_of(configured) as container:
         container.source(), container.target()
         container.queue(), container.ledger(), container.lease(), container.statistics()
+        container.notifiers()
     code = 1 if configured.refused else 0
     if as_json:
         listed = [_checked(configured, name) for name in (*configured.tables, *configured.left_out)]

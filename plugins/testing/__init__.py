@@ -25,7 +25,7 @@ try:
         "topics",
         "values",
     )
-    _OF_OTHERS = ("catalogues", "leases", "ledgers", "queues", "settings_stores", "vaults")
+    _OF_OTHERS = ("catalogues", "leases", "ledgers", "notifiers", "queues", "settings_stores", "vaults")
     _WITH_CHECKS = (*_OF_TABLES, *_OF_SOURCES, *_OF_OTHERS)
     pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _WITH_CHECKS))
 
@@ -38,6 +38,7 @@ try:
     from lakeward.plugins.testing.leases import Tenancy, lease_contract
     from lakeward.plugins.testing.ledgers import ledger_contract
     from lakeward.plugins.testing.moments import Moment
+    from lakeward.plugins.testing.notifiers import NotifierUnderTest, notifier_contract
     from lakeward.plugins.testing.play import Lake, MemoryLake, Player
     from lakeward.plugins.testing.queues import Bell, queue_contract
     from lakeward.plugins.testing.scripts import Item, Rows, Script
@@ -63,6 +64,7 @@ __all__ = [
     "Law",
     "MemoryLake",
     "Moment",
+    "NotifierUnderTest",
     "Player",
     "Rows",
     "Script",
@@ -74,6 +76,7 @@ __all__ = [
     "corpus",
     "lease_contract",
     "ledger_contract",
+    "notifier_contract",
     "queue_contract",
     "secrets_contract",
     "settings_store_contract",

@@ -10,7 +10,8 @@ from typing import Any, Final, TypeAlias
 from lakeward.core.alarms import Alarm
 from lakeward.core.events import Position
 from lakeward.core.failures import Failure
-from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, SourceObject
+from lakeward.core.ledger import PIPELINE, Account, Notes, ObjectRecord, ObjectState, SourceObject
+from lakeward.core.notices import SentEntry
 from lakeward.core.ports import Ledger
 from lakeward.core.row_comparison import Difference, Summary
 from lakeward.core.source_places import SourcePlace
@@ -122,6 +123,21 @@ def what_is_not_said_stays(open_: Open) -> None:
     assert open_().account(TABLE) == Account(checked=known.checked, listed=5, batch=2, verdict=later)
 
 
+def what_was_told_is_kept_of_the_pipeline_as_a_whole(open_: Open) -> None:
+    """Until other notes say what was told; beside the tables, in which nothing is changed."""
+    first = SentEntry(notifier="sns", table=TABLE, digest="0123456789abcdef", first=3, last=2**60)
+    other = SentEntry(notifier="webhook 2", table="", digest="fedcba9876543210", first=4, last=4)
+    open_().write(PIPELINE, Notes(sent=[first, other]))
+    open_().write(TABLE, Notes(batch=2))
+    open_().write(PIPELINE, Notes())
+    assert open_().account(PIPELINE) == Account(sent=(first, other))
+    assert open_().account(TABLE) == Account(batch=2)
+    open_().write(PIPELINE, Notes(sent=[other]))
+    assert open_().account(PIPELINE).sent == (other,)
+    open_().write(PIPELINE, Notes(sent=[]))
+    assert open_().account(PIPELINE) == Account()
+
+
 def anew_forgets_a_table_and_no_other(open_: Open) -> None:
     """A ledger that was lost is made from what tables remember."""
     for table in (TABLE, OTHER):
@@ -177,6 +193,7 @@ LAWS: Final[tuple[Law, ...]] = (
     the_time_when_an_object_was_first_seen_stays,
     a_state_follows_only_those_that_it_may_follow,
     what_is_not_said_stays,
+    what_was_told_is_kept_of_the_pipeline_as_a_whole,
     anew_forgets_a_table_and_no_other,
     a_note_may_have_many_objects,
     what_is_written_at_once_is_not_lost,

@@ -79,6 +79,7 @@ def test_a_ledger_of_an_earlier_version_keeps_what_it_has(tmp_path: Path) -> Non
     with sqlite3.connect(tmp_path / FILE) as db:
         db.execute("DROP TABLE failures")
         db.execute("DROP TABLE verdicts")
+        db.execute("DROP TABLE sent")
         db.execute("PRAGMA user_version = 2")
     db.close()
     assert (ledger.account(TABLE).batch, states(ledger)) == (3, {"f1": "seen"})

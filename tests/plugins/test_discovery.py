@@ -50,6 +50,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["jdbc", "kafka"],
         ["jdbc"],
         ["dynamodb", "file", "s3", "secretsmanager", "ssm"],
+        ["log", "sns", "webhook"],
     ]
     assert {shelf.origin(name) for shelf in registry for name in shelf} == set(BUILTIN)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +15,7 @@ from fake_dynamodb import FakeDynamoDb
 from ledger_tables import LedgerTable
 
 from lakeward.adapters.dynamodb import ledger as module
+from lakeward.adapters.dynamodb.head import Head
 from lakeward.adapters.dynamodb.ledger import DynamoDbLedger
 from lakeward.adapters.memory import MemoryLedger
 from lakeward.core.errors import ConfigError, StoreUnreachable, TableError
@@ -511,3 +513,9 @@ def test_errors_are_in_words_whatever_was_asked(
     with pytest.raises(error, match=f"the DynamoDB table {ledger_table.table} in eu-central-1: {said}") as raised:
         use(ledger_table.ledger(Refuses(ledger_table.client, operation, refused, 1), pause=no_pause))
     assert isinstance(raised.value, StoreUnreachable) or "docs/ledger.md" in str(raised.value)
+
+
+def test_a_head_of_an_earlier_version_is_read() -> None:
+    content = json.loads(Head(account=Account(batch=3)).to_content())
+    del content["sent"]
+    assert Head().with_content(json.dumps(content)).account == Account(batch=3)

@@ -1,0 +1,88 @@
+"""Where a run tells what it has found: the log, a topic of SNS, a webhook."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from lakeward.adapters.notifiers.log import LogNotifier
+from lakeward.adapters.notifiers.webhook import Webhook
+from lakeward.core.ports import Notifier
+from lakeward.core.secrets import SecretName
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import NamedSecret, validated
+
+
+def _no_url(name: SecretName) -> SecretName:
+    """Refuse a URL, which would pass for a secret of the name `//…` in a place that is called `https`."""
+    if name.kind in ("http", "https"):
+        raise ValueError('the URL does not stand here: say where it is, as `{ env = "NAME" }`')
+    return name
+
+
+class LogOptions(BaseModel):
+    """A line of the log, with the level `warning`; it has no keys of its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class SnsOptions(BaseModel):
+    """A topic of SNS: who subscribes to it gets mail, a message of a queue, or whatever else."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    topic: str = Field(
+        pattern=r"^arn:aws[\w-]*:sns:[\w-]+:\d{12}:[\w-]+(\.fifo)?$",
+        description="The ARN of the topic, as `arn:aws:sns:eu-central-1:123456789012:data-team`.",
+    )
+    region: str | None = Field(
+        None, min_length=1, description="The region that is asked; without it the one that the ARN has."
+    )
+    endpoint: str | None = Field(
+        None,
+        pattern=r"^https?://\S+$",
+        description="Where SNS is reached, where it is not that of AWS, or `AWS_ENDPOINT_URL_SNS`.",
+    )
+
+
+class WebhookOptions(BaseModel):
+    """A URL that takes JSON by POST: a hook of Slack or Mattermost, or one of your own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    url: Annotated[NamedSecret, AfterValidator(_no_url)] = Field(
+        description='Where the URL is, as `{ env = "LAKEWARD_WEBHOOK" }`: who has it can write there, so the '
+        "settings never have it. It begins with https:// or http://."
+    )
+    timeout: float = Field(
+        10.0, gt=0, le=60, strict=False, description="Seconds in which it must answer, at the most 60."
+    )
+
+
+def build_log(options: Options, runtime: Runtime) -> Notifier:
+    """Make what writes notices into the log."""
+    validated(LogOptions, options, str(runtime.file), within="notify")
+    return LogNotifier()
+
+
+def build_sns(options: Options, runtime: Runtime) -> Notifier:
+    """Make what publishes notices; SNS is not asked yet."""
+    from lakeward.adapters.notifiers.sns import SnsNotifier  # noqa: PLC0415  # who has no topic needs no boto3
+
+    settings = validated(SnsOptions, options, str(runtime.file), within="notify")
+    return SnsNotifier(settings.topic, settings.region or settings.topic.split(":")[3], settings.endpoint)
+
+
+def build_webhook(options: Options, runtime: Runtime) -> Notifier:
+    """Make what posts notices; the URL is read with the first one."""
+    settings = validated(WebhookOptions, options, str(runtime.file), within="notify")
+    return Webhook(settings.url, runtime.secret, settings.timeout)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the notifiers `log`, `sns` and `webhook`."""
+    registry.notifiers.add("log", build_log)
+    registry.notifiers.add("sns", build_sns)
+    registry.notifiers.add("webhook", build_webhook)

@@ -1,0 +1,21 @@
+"""Notices in the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from lakeward.core.notices import RunNotice
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class LogNotifier:
+    """Writes each notice as one line of the log."""
+
+    def send(self, notice: RunNotice) -> None:
+        """Write it."""
+        said = notice.to_document()
+        log.warning("notice", subject=said["subject"], entries=said["entries"], more=said["more"])

@@ -1,0 +1,80 @@
+"""`docs/notices.md`: its settings make notifiers, its notices are those of the code, its permission is used."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import codes, fences, tables, text
+
+from lakeward.core.loads import Awaited
+from lakeward.core.notices import NoticeEntry, RunNotice, find_entries, of_strays
+from lakeward.core.progress import Progress
+from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.settings import validate
+
+PAGE = "docs/notices.md"
+PERMISSION, POSTED = (json.loads(fence.content) for fence in fences(PAGE, "json"))
+
+
+def at(iso: str) -> int:
+    return {"2026-12-01T00:00:00Z": 1_796_083_200_000_000, "2026-11-30T22:00:00Z": 1_796_076_000_000_000}[iso]
+
+
+def notice(document: dict[str, Any]) -> RunNotice:
+    entries = [NoticeEntry(**entry) for entry in document["entries"]]
+    return RunNotice(
+        pipeline=document["pipeline"], run=document["run"], at=at(document["at"]), entries=entries
+    )
+
+
+def test_the_settings_of_the_page_make_its_notifiers() -> None:
+    (settings,) = [fence for fence in fences(PAGE, "toml") if fence.name == "lakeward.toml"]
+    container = Container(configured=validate(tomllib.loads(settings.content), Path("lakeward.toml")))
+    assert [*container.notifiers()] == ["sns", "webhook"]
+
+
+def test_what_is_posted_is_what_the_page_shows() -> None:
+    told = {"text": POSTED["text"], **notice(POSTED).to_document()}
+    assert told == POSTED
+    assert notice(POSTED).text.startswith(POSTED["text"].removesuffix("…"))
+
+
+def test_the_text_of_the_page_is_that_of_a_notice() -> None:
+    (shown,) = fences(PAGE, "text")
+    (held,) = find_entries("shop.lines", progress=Progress(held=2))
+    held = replace(held, since=at("2026-11-30T22:00:00Z"))
+    two = replace(notice(POSTED), entries=[*notice(POSTED).entries, held])
+    assert two.text == shown.content
+
+
+def test_every_code_of_its_own_is_explained() -> None:
+    (listed,) = tables(text(PAGE))
+    shown = {codes(row["code"])[0] for row in listed} - {"LEDGER-001", "SourceError"}
+    progress, awaited = Progress(held=1, inexact_since="1.csv"), Awaited(epoch=2, since=1)
+    found = find_entries("shop.orders", progress=progress, quarantined=1, awaited=awaited)
+    assert {entry.code for entry in [*found, of_strays(1)]} == shown
+
+
+def test_the_permission_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    (statement,) = PERMISSION["Statement"]
+    asked: list[str] = []
+
+    class Client:
+        def close(self) -> None:
+            """Close nothing."""
+
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            return lambda **_: None
+
+    monkeypatch.setattr("lakeward.adapters.notifiers.sns._client", lambda *_: Client())
+    (settings,) = [fence for fence in fences(PAGE, "toml") if fence.name == "lakeward.toml"]
+    container = Container(configured=validate(tomllib.loads(settings.content), Path("lakeward.toml")))
+    container.notifiers()["sns"].send(notice(POSTED))
+    assert statement["Action"] == [f"sns:{name.title()}" for name in asked]
+    assert statement["Resource"] in settings.content
