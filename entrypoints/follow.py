@@ -50,6 +50,10 @@ Review = Callable[[Sequence[TableRun], Sequence[JoinRun]], None]
 """Looks at what became of the tables so far, between their turns: of those that were begun, and of joined ones."""
 
 
+Measure = Callable[[Sequence[TableRun], Sequence[JoinRun], int], None]
+"""Takes the figures of the same tables once a turn has ended, and with each poll; so many tables wait in line."""
+
+
 @dataclass(slots=True)
 class Following:
     """Polls, and gives the tables that have word of something new their turns.
@@ -67,6 +71,7 @@ class Following:
     poll: float
     reopen: Callable[[], None]
     review: Review
+    measure: Measure
     resting: dict[str, float] = field(default_factory=dict)
 
     def __call__(self) -> None:
@@ -80,6 +85,7 @@ class Following:
             now = clock()
             if now >= due:
                 self._review()
+                self._measure()
                 self.line.join(notice for notice in self.receive() if notice.table in self.runs)
                 due = now + self.poll
             if now >= tell:
@@ -128,9 +134,17 @@ class Following:
                     self.line.join([Notice(table)])
         if turns:
             self._join()
+            self._measure()
 
     def _review(self) -> None:
-        self.review([run for run in self.runs.values() if run.is_begun], list(self.joining.runs.values()))
+        self.review(self._begun, list(self.joining.runs.values()))
+
+    def _measure(self) -> None:
+        self.measure(self._begun, list(self.joining.runs.values()), len(self.line.waiting))
+
+    @property
+    def _begun(self) -> Sequence[TableRun]:
+        return [run for run in self.runs.values() if run.is_begun]
 
     def _tell(self) -> None:
         """Say what became of the tables so far: a process that goes on for days should be seen to live."""
@@ -154,6 +168,7 @@ def follow_tables(
     idle: Idle,
     joining: Joining,
     review: Review = lambda _runs, _joined: None,
+    measure: Measure = lambda _runs, _joined, _waiting: None,
     *,
     named: bool = False,
 ) -> list[TableRun]:
@@ -188,6 +203,7 @@ def follow_tables(
             poll=configured.poll,
             reopen=reopen,
             review=review,
+            measure=measure,
         )
         following()
     return [run for run in runs.values() if run.is_begun]

@@ -29,7 +29,7 @@ class JoinRun:
     """What a run did to one joined table.
 
     It `waits` for sources that have no commit yet. `error` is that of the last turn, and so many `failures` there
-    were in a row.
+    were in a row, of all `failed_turns`.
     """
 
     table: TableName
@@ -38,6 +38,7 @@ class JoinRun:
     waits: Sequence[TableName] = ()
     error: BaseException | None = None
     failures: int = 0
+    failed_turns: int = 0
     seconds: float = 0.0
 
 
@@ -139,6 +140,7 @@ class Joining:
         is_known = run.error is not None and str(run.error) == str(error)
         run.error = error
         run.failures += 1
+        run.failed_turns += 1
         self.asked.pop(run.table, None)
         log_failure(error, log.debug if is_known else log.error)
         keep_failure(self.container, str(run.table), error)

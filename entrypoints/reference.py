@@ -48,6 +48,7 @@ from lakeward.entrypoints.rules import ColumnRule
 from lakeward.entrypoints.sections import (
     CatalogueSettings,
     ColumnSettings,
+    MetricsSettings,
     PathSettings,
     PipelineSettings,
     QuarantineSettings,
@@ -262,6 +263,7 @@ def _parts() -> Iterator[str]:
     yield from _table(FileOptions)
     yield '`kind = "jdbc"`: ' + f"{JdbcOptions.__doc__} A driver has `coordinates` and `sha256`.\n"
     yield from _table(JdbcOptions)
+    yield from _section("[metrics]", MetricsSettings)
     yield from _section("[spark]", SparkSettings)
     yield from ("## `[defaults]`\n", _DEFAULTS)
     yield from _of_tables()

@@ -6,6 +6,7 @@ names the nearest one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -171,6 +172,38 @@ class SparkSettings(Strict):
         SMALL_BATCH,
         description="A batch of at most so many rows is read and worked out by lakeward itself, without jobs of "
         "Spark where that is possible. `0`: no batch is. The tables become the same either way.",
+    )
+
+
+def _namespace(value: str) -> str:
+    """Refuse what is no namespace, as the reference of `PutMetricData` says; those of AWS are not for others."""
+    if not re.fullmatch(r"[A-Za-z0-9._#/-][A-Za-z0-9._#/:-]{0,254}", value) or value.startswith("AWS/"):
+        raise ValueError('must be up to 255 letters, digits and ._-/#:, not beginning with "AWS/" or ":"')
+    return value
+
+
+class MetricsSettings(Strict):
+    """Figures of runs, for whatever watches them; see docs/metrics.md."""
+
+    format: Literal["cloudwatch"] | None = Field(
+        None,
+        description="`cloudwatch`: each run writes its figures to standard error, as lines of JSON of which "
+        "CloudWatch Logs makes metrics; one that follows does so with each batch.",
+    )
+    namespace: Annotated[str, AfterValidator(_namespace)] = Field(
+        "lakeward",
+        description="With `cloudwatch`: the namespace of the metrics.",
+    )
+    per_table: bool = Field(
+        True,
+        description="With `cloudwatch`: whether each table has metrics of its own, beside those of the pipeline. "
+        "CloudWatch charges for each.",
+    )
+    address: str = Field(
+        "127.0.0.1",
+        min_length=1,
+        description="With `run --follow --metrics PORT`: the address at which Prometheus reads the figures. Who "
+        "reaches it can read them; `0.0.0.0` is all addresses of the machine.",
     )
 
 
@@ -436,6 +469,7 @@ class Settings(Strict):
     statistics: dict[str, Any] | None = None
     notify: Annotated[list[dict[str, Any]], BeforeValidator(_several)] = Field(default_factory=list)
     catalogue: CatalogueSettings | None = None
+    metrics: MetricsSettings = MetricsSettings()
     spark: SparkSettings = SparkSettings()
     defaults: dict[str, Any] = Field(default_factory=dict)
     tables: dict[str, TableSettings] = Field(default_factory=dict)

@@ -66,10 +66,11 @@ class TableRun:
 
     Its sums are those of all batches, `row_cautions` among them. `reports`
     may be bounded: one that follows keeps the last.
-    `progress` is where the table stands, `odd` where it stood after batches with an alarm of which nobody
-    was told yet. `error` is that of the last turn, and so many
-    `failures` there were in a row. `others` are the messages of other tables among its files, and
-    `files_left_alone` the names of files beside them that the source takes for none of the table's.
+    `progress` is where the table stands, `odd` where it stood after batches with an alarm of which nobody was
+    told yet; the newest batch was `committed` then, in microseconds since 1970 (None: nobody knows). `error` is
+    that of the last turn, and so many `failures` there were in a row, of all `failed_turns`. `others` are the
+    messages of other tables among its files, and `files_left_alone` the names of files beside them that the
+    source takes for none of the table's.
     """
 
     table: TableName
@@ -83,6 +84,8 @@ class TableRun:
     odd: list[Progress] = field(default_factory=list)
     error: BaseException | None = None
     failures: int = 0
+    failed_turns: int = 0
+    committed: int | None = None
     acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
     alarms: Sequence[Alarm] = ()
     cautions: Sequence[str] = ()

@@ -99,6 +99,7 @@ class Turns:
         def on_batch(report: Report) -> None:
             reports.append(report)
             run.took(report)
+            run.committed = self.container.runtime().now()
             log.info("committed", commit=report.commit, way=report.way, **_counted(report.counts))
             self.observer.batch(run.table, report)
             self._tell(report)
@@ -119,7 +120,8 @@ class Turns:
         run.acked = self.container.ledger().account(table).acked
         if table not in self.jobs:
             job: Job[Any] = self.container.job(table=run.table)
-            run.progress = job.opened.table.standing().progress
+            standing = job.opened.table.standing()
+            run.progress, run.committed = standing.progress, standing.committed
             self.jobs[table] = job
         return self.jobs[table]
 
@@ -132,6 +134,7 @@ class Turns:
         is_known = run.error is not None and str(run.error) == str(error)
         run.error = error
         run.failures += 1
+        run.failed_turns += 1
         log_failure(error, log.debug if is_known else log.error)
         keep_failure(self.container, str(run.table), error)
         return Turn.FAILED

@@ -35,6 +35,7 @@ from lakeward.entrypoints.joining import Chosen, Joining, JoinRun, chosen
 from lakeward.entrypoints.leasing import alone, of_follower, of_writer
 from lakeward.entrypoints.lines import Lines
 from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.measuring import measuring
 from lakeward.entrypoints.notifying import Notifying, notifying
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.run import hands, run_tables
@@ -71,11 +72,23 @@ Minutes = Annotated[
     ),
 ]
 
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="With --follow: let Prometheus read figures at this port of 127.0.0.1 (`address` under \\[metrics]).",
+    ),
+]
+
 
 def run(
     tables: Tables = None,
     once: Once = True,
     max_minutes: Minutes = None,
+    metrics: Port = None,
     config: Config = DEFAULT_FILE,
     as_json: AsJson = False,
     log: Log = "auto",
@@ -84,10 +97,13 @@ def run(
     """Run and report."""
     if once and max_minutes is not None:
         raise typer.BadParameter("--max-minutes is for --follow: a run that does not follow ends by itself.")
+    if once and metrics is not None:
+        raise typer.BadParameter("--metrics is for --follow: a run that does not follow ends before it is read.")
     run_id = start_logging(log, debug=debug, reports=once and not as_json)
     configured = open_settings(config, asks=True)
     wanted = chosen(configured, tables or ())
-    ran = carry_out(configured, wanted, _once if once else _follow, _end_of(max_minutes))
+    way = _once if once else partial(_follow, port=metrics)
+    ran = carry_out(configured, wanted, way, _end_of(max_minutes), follows=not once)
     if as_json:
         documents.emit("run", {"run": run_id, **document(ran)})
     else:
@@ -114,13 +130,18 @@ Way: TypeAlias = Callable[[Configured, Chosen, Stop], _Done]
 """How tables are run: once, or on and on."""
 
 
-def carry_out(configured: Configured, wanted: Chosen, way: Way, until: float | None = None) -> Ran:
-    """Run tables, until nothing waits or the run is asked to stop: by a signal, or at a time of the clock."""
+def carry_out(
+    configured: Configured, wanted: Chosen, way: Way, until: float | None = None, *, follows: bool = False
+) -> Ran:
+    """Run tables, until nothing waits or the run is asked to stop: by a signal, or at a time of the clock.
+
+    One that `follows` ends because it is asked to, which is no reason of its own for an exit code.
+    """
     stop = Stop(view.console(stderr=True).print, until=until)
     with stop.listening():
         runs, joined, found = way(configured, wanted, stop)
         code = exit_code(runs, joined) or (3 if found.strays else 0)
-        if way is not _follow and stop.is_asked and code in (0, 3):
+        if not follows and stop.is_asked and code in (0, 3):
             code = 75  # what was not begun waits for the next run
     for run in runs:
         said = run.words_of_others(configured.read[run.table])
@@ -155,7 +176,12 @@ def show_all(ran: Ran, *, is_chosen: bool) -> None:
 
 def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginManager | None = None) -> _Done:
     tables = wanted.tables
-    with alone(configured, manager) as container, view.Bars() as bars, notifying(container) as people:
+    with (
+        alone(configured, manager) as container,
+        view.Bars() as bars,
+        measuring(container) as figures,
+        notifying(container) as people,
+    ):
         container.runtime().runs_once = True
         _before(configured, container, tables)
         with hands(container) as pool:
@@ -163,10 +189,11 @@ def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginMan
             joining = Joining(container, wanted.joined, stop)
             joining.all(pool)
             found = _after(container, tables, runs, joining, people)  # what was read shows more
+            figures.end(runs, joining.runs.values())
             return runs, [*joining.runs.values()], found.with_cautions(layouts(container, tables))
 
 
-def _follow(configured: Configured, wanted: Chosen, stop: Stop) -> _Done:
+def _follow(configured: Configured, wanted: Chosen, stop: Stop, port: int | None = None) -> _Done:
     """Follow, with the lock lent while nothing is in hand: other commands of the pipeline can have it then."""
     tables = wanted.tables
     with (
@@ -175,6 +202,7 @@ def _follow(configured: Configured, wanted: Chosen, stop: Stop) -> _Done:
         container_of(configured) as container,
         of_follower(container) as follows,
         of_writer(container) as tenure,
+        measuring(container, port) as figures,
         notifying(container) as people,
     ):
         found = _before(configured, container, tables).with_cautions(layouts(container, tables))
@@ -193,9 +221,10 @@ def _follow(configured: Configured, wanted: Chosen, stop: Stop) -> _Done:
 
         with hands(container) as pool:
             joining = Joining(container, wanted.joined, stop)
-            observing = (Lines(), stop, pool, idle, joining, people.review)
+            observing = (Lines(), stop, pool, idle, joining, people.review, figures.measure)
             runs = follow_tables(container, tables, *observing, named=wanted.named)
             found = _after(container, tables, runs, joining, people)
+            figures.end(runs, joining.runs.values())
             return runs, [*joining.runs.values()], found
 
 

@@ -1,0 +1,75 @@
+"""Figures in the embedded metric format of CloudWatch: lines of JSON of which CloudWatch Logs makes metrics.
+
+The form is that of "Specification: Embedded metric format" in the user guide of CloudWatch. A line is of one table,
+or of the pipeline as a whole, since each of its dimensions has one value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from lakeward.core.figures import METRICS, Number, PipelineFigures, TableFigures
+
+_LONGEST: Final = 1024
+"""Characters of the value of a dimension, at the most, which is of ASCII: the reference of `Dimension`."""
+
+
+def embedded_lines(figures: PipelineFigures, namespace: str, tables: Iterable[TableFigures] = ()) -> Iterator[str]:
+    """Yield a line for the pipeline, with the figures of all tables together, and one for each of some `tables`."""
+    yield _line(figures, namespace, {"Pipeline": figures.pipeline}, _of_pipeline(figures))
+    for table in tables:
+        dimensions = {"Pipeline": figures.pipeline, "Table": table.table}
+        yield _line(figures, namespace, dimensions, _of_table(table))
+
+
+def _of_table(table: TableFigures) -> Mapping[str, tuple[Number | None, str]]:
+    return {_name(metric.name): (metric.of(table), metric.unit) for metric in METRICS}
+
+
+def _of_pipeline(figures: PipelineFigures) -> Mapping[str, tuple[Number | None, str]]:
+    """Return the figures of all tables together; a run that failed as a whole is a failure of its own."""
+    found = {_name(metric.name): (metric.of_tables(figures.tables), metric.unit) for metric in METRICS}
+    failures, unit = found["Failures"]
+    found["Failures"] = ((failures or 0) + figures.has_failed, unit)
+    return {**found, "RunSeconds": (figures.seconds, "Seconds"), "TablesWaiting": (figures.waiting, "Count")}
+
+
+def _line(
+    figures: PipelineFigures,
+    namespace: str,
+    dimensions: Mapping[str, str],
+    values: Mapping[str, tuple[Number | None, str]],
+) -> str:
+    known = {name: (value, unit) for name, (value, unit) in values.items() if value is not None}
+    directive = {
+        "Namespace": namespace,
+        "Dimensions": [[*dimensions]],
+        "Metrics": [{"Name": name, "Unit": unit} for name, (_, unit) in known.items()],
+    }
+    content: dict[str, Any] = {
+        "_aws": {"Timestamp": figures.at // 1000, "CloudWatchMetrics": [directive]},
+        **{name: _as_dimension(value) for name, value in dimensions.items()},
+        "Run": figures.run,
+        **{name: round(value, 3) for name, (value, _) in known.items()},
+    }
+    return json.dumps(content)
+
+
+def _name(name: str) -> str:
+    """Return a name as CloudWatch has them.
+
+    >>> _name("events_applied")
+    'EventsApplied'
+    """
+    return name.title().replace("_", "")
+
+
+def _as_dimension(value: str) -> str:
+    r"""Return a name as the value of a dimension may be.
+
+    >>> print(_as_dimension("shop.été"))
+    shop.\xe9t\xe9
+    """
+    return value.encode("ascii", "backslashreplace").decode("ascii")[:_LONGEST]

@@ -1,0 +1,136 @@
+"""Figures as Prometheus reads them: the text format by its grammar, and the server that has it."""
+
+from __future__ import annotations
+
+import re
+import socket
+from dataclasses import replace
+from typing import Final
+
+import pytest
+import requests
+
+from lakeward.adapters.metrics.prometheus import CONTENT_TYPE, MetricsServer, prometheus_text
+from lakeward.core.errors import SetupError
+from lakeward.core.figures import PipelineFigures, TableFigures
+
+ORDERS = TableFigures(table="shop.orders", batches=2, events_applied=8, seconds=1.5, rows=100, lag_seconds=12.5)
+FIGURES = PipelineFigures(
+    pipeline="shop",
+    run="0123456789ab",
+    at=1,
+    tables=[ORDERS, TableFigures(table="shop.lines", failures=1, failing=1)],
+    seconds=3.25,
+    waiting=4,
+)
+
+NAME: Final = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+LABEL: Final = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
+SAMPLE: Final = re.compile(rf"({NAME})(?:\{{({LABEL}(?:,{LABEL})*)\}})? ([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
+HELP: Final = re.compile(rf"# HELP ({NAME}) ([^\\\n]+)")
+TYPE: Final = re.compile(rf"# TYPE ({NAME}) (counter|gauge)")
+"""The grammar of prometheus.io/docs/instrumenting/exposition_formats, as far as it is used."""
+
+
+def read(text: str) -> dict[str, dict[str, float]]:
+    """Read samples by name and labels; each name has HELP and TYPE before its samples, once, and all together."""
+    assert text.endswith("\n")
+    found: dict[str, dict[str, float]] = {}
+    current = ""
+    for line in text.splitlines():
+        if helped := HELP.fullmatch(line):
+            current = helped[1]
+            assert current not in found
+            found[current] = {}
+        elif typed := TYPE.fullmatch(line):
+            assert (typed[1], found[current]) == (current, {})
+            assert (typed[2] == "counter") == current.endswith("_total")
+        else:
+            sample = SAMPLE.fullmatch(line)
+            assert sample is not None, line
+            assert sample[1] == current
+            assert sample[2] not in found[current]
+            found[current][sample[2]] = float(sample[3])
+    return found
+
+
+def test_the_text_has_each_figure_by_its_table() -> None:
+    found = read(prometheus_text(FIGURES))
+    orders, lines = 'pipeline="shop",table="shop.orders"', 'pipeline="shop",table="shop.lines"'
+    assert found["lakeward_events_applied_total"] == {orders: 8, lines: 0}
+    assert found["lakeward_batches_total"] == {orders: 2, lines: 0}
+    assert found["lakeward_failures_total"] == {orders: 0, lines: 1}
+    assert found["lakeward_failing"] == {orders: 0, lines: 1}
+    assert found["lakeward_work_seconds_total"] == {orders: 1.5, lines: 0}
+    assert found["lakeward_lag_seconds"] == {orders: 12.5}
+    assert found["lakeward_rows"] == {orders: 100}
+    assert found["lakeward_run_seconds"] == {'pipeline="shop"': 3.25}
+    assert found["lakeward_tables_waiting"] == {'pipeline="shop"': 4}
+
+
+def test_names_are_escaped() -> None:
+    name = 'a."b\\c\nd"é'
+    found = read(prometheus_text(replace(FIGURES, tables=[replace(ORDERS, table=name)])))
+    (labels,) = found["lakeward_rows"]
+    (escaped,) = re.findall(r'table="((?:[^"\\]|\\.)*)"', labels)
+    plain = re.sub(r"\\(.)", lambda one: {"n": "\n"}.get(one[1], one[1]), escaped)
+    assert plain == name
+
+
+def test_a_pipeline_without_tables_has_its_own_figures() -> None:
+    assert read(prometheus_text(replace(FIGURES, tables=[])))["lakeward_rows"] == {}
+
+
+# The server.
+
+
+def ask(url: str, method: str = "GET") -> requests.Response:
+    with requests.Session() as session:
+        session.trust_env = False
+        return session.request(method, url, timeout=60)
+
+
+def test_the_newest_figures_are_read_while_it_lasts() -> None:
+    with MetricsServer("127.0.0.1", 0, replace(FIGURES, tables=[])) as server:
+        assert server.url.startswith("http://127.0.0.1:")
+        for figures in (server.figures, FIGURES):
+            server.figures = figures
+            answer = ask(server.url + "?x=1")
+            assert (answer.status_code, answer.text) == (200, prometheus_text(figures))
+            assert (answer.headers["Content-Type"], answer.headers["Server"].strip()) == (CONTENT_TYPE, "lakeward")
+        head = ask(server.url, "HEAD")
+        assert int(head.headers["Content-Length"]) == len(prometheus_text(FIGURES).encode())
+        assert head.content == b""
+    with pytest.raises(requests.ConnectionError):
+        ask(server.url)
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/", 404), ("POST", "/metrics", 501)])
+def test_nothing_else_is_there(method: str, path: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with MetricsServer("127.0.0.1", 0, FIGURES) as server:
+        assert ask(server.url.removesuffix("/metrics") + path, method).status_code == status
+    assert capsys.readouterr().err == ""
+
+
+def test_who_goes_away_before_an_answer_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with MetricsServer("127.0.0.1", 0, FIGURES) as server:
+        port = int(server.url.split(":")[2].split("/")[0])
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", port), 60) as one:
+                one.sendall(b"GET /metrics HT")
+        assert ask(server.url).status_code == 200
+    assert capsys.readouterr().err == ""
+
+
+def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
+    with MetricsServer("127.0.0.1", 0, FIGURES) as server:
+        port = int(server.url.split(":")[2].split("/")[0])
+        with pytest.raises(SetupError, match=f"port {port}") as error:
+            MetricsServer("127.0.0.1", port, FIGURES)
+    assert "--metrics" in str(error.value.todo)
+
+
+@pytest.mark.parametrize("address", ["no.such.address.invalid", "203.0.113.1"])
+def test_an_address_that_is_not_of_this_machine_is_said(address: str) -> None:
+    with pytest.raises(SetupError, match=re.escape(address)):
+        MetricsServer(address, 0, FIGURES)

@@ -1,0 +1,53 @@
+"""`docs/metrics.md`: every figure is there by the names that it has, and what it shows is what is written."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+from pages import codes, fences, sections, tables, text
+
+from lakeward.adapters.metrics.embedded import embedded_lines
+from lakeward.adapters.metrics.prometheus import prometheus_text
+from lakeward.core.figures import METRICS, PipelineFigures, TableFigures
+from lakeward.entrypoints.settings import validate
+
+PAGE = "docs/metrics.md"
+ORDERS = TableFigures(table="shop.orders", events_applied=1200, rows=1, held_keys=1, lag_seconds=12.5)
+FIGURES = PipelineFigures(
+    pipeline="shop", run="5be1f0c7a3d2", at=1_796_083_200_123_000, tables=[ORDERS], seconds=1.0, waiting=0
+)
+
+
+def test_every_figure_of_a_table_is_there_by_both_names() -> None:
+    (listed,) = tables(sections(PAGE)["What is measured"])
+    shown = [(codes(row["CloudWatch"])[0], codes(row["Prometheus"])[0]) for row in listed]
+    _, line = embedded_lines(FIGURES, "lakeward", [ORDERS])
+    embedded = [one["Name"] for one in json.loads(line)["_aws"]["CloudWatchMetrics"][0]["Metrics"]]
+    exposed = re.findall(r"# TYPE (\S+)", prometheus_text(FIGURES))
+    assert shown == [*zip(embedded, exposed[2:], strict=True)]
+    assert len(shown) == len(METRICS)
+    assert [name for name in (*exposed[:2], "RunSeconds", "TablesWaiting") if f"`{name}`" not in text(PAGE)] == []
+
+
+def test_the_line_for_cloudwatch_is_a_part_of_what_is_written() -> None:
+    (shown,) = (json.loads(fence.content) for fence in fences(PAGE, "json"))
+    _, line = embedded_lines(FIGURES, "lakeward", [ORDERS])
+    written = json.loads(line)
+    (directive,), (whole,) = shown["_aws"].pop("CloudWatchMetrics"), written["_aws"].pop("CloudWatchMetrics")
+    assert all(metric in whole["Metrics"] for metric in directive.pop("Metrics"))
+    assert directive.items() <= whole.items()
+    assert shown.items() <= written.items()
+
+
+def test_the_text_for_prometheus_is_a_part_of_what_is_written() -> None:
+    (shown,) = fences(PAGE, "text")
+    assert shown.content in prometheus_text(FIGURES)
+
+
+def test_the_settings_of_the_page_are_right() -> None:
+    (settings,) = [fence for fence in fences(PAGE, "toml") if fence.name == "lakeward.toml"]
+    found = validate(tomllib.loads(settings.content), Path("lakeward.toml")).settings.metrics
+    assert (found.format, found.namespace, found.per_table) == ("cloudwatch", "lakeward", True)
