@@ -28,11 +28,13 @@ from lakeward.core.ports import (
     Notice,
     Notifier,
     Queue,
+    Registration,
     Source,
     SourceCatalogue,
     SourceDatabase,
     Statistics,
     Strays,
+    TableDescriber,
     Target,
 )
 from lakeward.core.schema import Schema
@@ -212,6 +214,28 @@ def make_tenure(lease: Lease | None, configured: Configured, runtime: Runtime) -
     return None if lease is None else Tenure(lease, configured.settings.pipeline.name, runtime.now)
 
 
+def make_registration(
+    registry: Registry, configured: Configured, runtime: Runtime, target: Target[Any]
+) -> Registration | None:
+    """Build what registers tables, where the settings name it.
+
+    Raises ConfigError for a lake that cannot say where its tables are, and where two would be registered under one
+    name.
+    """
+    settings = configured.settings.registration
+    if settings is None:
+        return None
+    if not isinstance(target, TableDescriber):
+        raise ConfigError(
+            f"{configured.file}: tables of the kind {configured.settings.target['kind']!r} cannot be registered",
+            found="[registration] is for tables that have no catalog of their own",
+            todo='Leave [registration] out. Iceberg tables are in Glue with `catalog = "glue"` under [target].',
+        )
+    made = _build(registry.registrations, {**(settings.model_extra or {}), "kind": settings.kind}, runtime)
+    made.check([target.identify(name) for name in (*configured.tables, *configured.joined)])
+    return made
+
+
 def make_statistics(registry: Registry, configured: Configured, runtime: Runtime) -> Statistics | None:
     """Build what the task that writes the files says of itself, where the settings name it."""
     options = configured.settings.statistics
@@ -351,6 +375,7 @@ class Container(containers.DeclarativeContainer):
     target = providers.Singleton(make_target, registry, configured, runtime)
     tables_at = providers.Singleton(TablesAt, configured, landing.provider)
     queue = providers.Singleton(make_queue, registry, configured, runtime, tables_at)
+    registration = providers.Singleton(make_registration, registry, configured, runtime, target)
     lease = providers.Singleton(make_lease, registry, configured, runtime)
     tenure = providers.Singleton(make_tenure, lease, configured, runtime)
     ledger = providers.Singleton(make_ledger, registry, configured, runtime)

@@ -229,6 +229,7 @@ def join_run(run: JoinRun) -> Mapping[str, Any]:
         "batch_count": run.batches,
         "last": found,
         "waits_for": list(map(str, run.waits)),
+        "alarms": [alarm(found) for found in run.alarms],
         "warnings": [] if report is None else list(report.cautions),
         "error": None if run.error is None else error(run.error),
     }

@@ -214,7 +214,7 @@ class NoticeReceiver:
     """Receives the notices of the queue, and adds others for tables that are looked at whatever it tells.
 
     Those are all tables at first, from time to time, and while the queue does not answer, and tables of `runs` that
-    wait for a full load.
+    wait for a full load, or could not be registered.
     """
 
     inbox: Inbox
@@ -225,7 +225,7 @@ class NoticeReceiver:
         """Return the notices of now."""
         began, notices = self.looks.now(), self.inbox.receive()
         if self.inbox.answers and not self.looks.is_due:
-            loading = [table for table, run in self.runs.items() if run.waits_for_load]
-            return [*notices, *notices_for_others(loading, notices)]
+            again = [table for table, run in self.runs.items() if run.must_be_looked_at]
+            return [*notices, *notices_for_others(again, notices)]
         self.looks.note([*self.runs], began=began)
         return [*notices, *notices_for_others([*self.runs], notices)]

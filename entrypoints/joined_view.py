@@ -34,6 +34,7 @@ def print_runs(joined: Sequence[JoinRun]) -> None:
     view.print_findings({one.table: one.report.cautions for one in joined if one.report is not None}, ())
     sys.stdout.flush()
     troubles.print_errors((one.table, one.error) for one in joined if one.error is not None)
+    troubles.print_alarms((one.table, alarm) for one in joined for alarm in one.alarms)
 
 
 def runs(joined: Sequence[JoinRun]) -> Table:

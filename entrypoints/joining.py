@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
 from lakeward.core.job import Job
@@ -18,6 +19,7 @@ from lakeward.core.joined.keeping import JoinReport, keep_up, plan_next
 from lakeward.entrypoints.failures import forget_failure, keep_failure
 from lakeward.entrypoints.line import Turn
 from lakeward.entrypoints.logs import log_failure
+from lakeward.entrypoints.registering import Registrar
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.stopping import Stop
 
@@ -40,6 +42,7 @@ class JoinRun:
     failures: int = 0
     failed_turns: int = 0
     seconds: float = 0.0
+    alarms: Sequence[Alarm] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,10 @@ class Joining:
     stop: Stop
     runs: dict[TableName, JoinRun] = field(default_factory=dict)
     asked: dict[TableName, Mapping[TableName, int | None]] = field(default_factory=dict)
+    registrar: Registrar = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.registrar = Registrar(self.container)
 
     def all(self, pool: Executor) -> None:
         """Give each table a turn.
@@ -131,6 +138,7 @@ class Joining:
         structlog.contextvars.unbind_contextvars("batch")
         try:
             self._keep_up(run)
+            run.alarms = self.registrar(table, None)
         except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
             self._failed(run, self.container.spark().lost(str(table), error) or error)
         run.seconds += time.monotonic() - began

@@ -29,6 +29,7 @@ from lakeward.adapters.dynamodb import LeaseOptions, LedgerOptions
 from lakeward.adapters.dynamodb.settings import DynamoDbStoreOptions
 from lakeward.adapters.files.form import Operations
 from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.glue import GlueOptions
 from lakeward.adapters.hudi.options import HudiOptions
 from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
@@ -53,6 +54,7 @@ from lakeward.entrypoints.sections import (
     PipelineSettings,
     QuarantineSettings,
     QueueSettings,
+    RegistrationSettings,
     SchemaSettings,
     SparkSettings,
     StoresSettings,
@@ -297,10 +299,18 @@ def _services() -> Iterator[str]:
     yield _STATISTICS
     yield '`kind = "file"`: ' + f"{StatisticsOptions.__doc__}\n"
     yield from _table(StatisticsOptions)
+    yield from _registration()
     yield from ("## `[[notify]]`\n", _NOTIFY)
     for kind, notifier in (("sns", SnsOptions), ("webhook", WebhookOptions)):
         yield f'`kind = "{kind}"`: ' + f"{_cell(notifier.__doc__ or '')}\n"
         yield from _table(notifier)
+
+
+def _registration() -> Iterator[str]:
+    """Yield what says where tables are registered."""
+    yield from _section("[registration]", RegistrationSettings)
+    yield '`kind = "glue"`: ' + f"{_cell(GlueOptions.__doc__ or '')}\n"
+    yield from _table(GlueOptions)
 
 
 def _of_tables() -> Iterator[str]:

@@ -56,6 +56,8 @@ def run_tables(
         notices = () if named else inbox.receive_all()
         is_full |= not inbox.answers
         rest += notices_for_others(runs if is_full else looks.due, notices)
+        if container.registration() is not None and not named:
+            looks.note((), {notice.table for notice in notices})  # a crash may come before they are registered
         line.join([*notices, *rest])
         while line.in_hand or (line.waiting and not stop.is_asked):
             if not stop.is_asked:
@@ -72,7 +74,7 @@ def _note(looks: FullLooks, runs: Mapping[str, TableRun], began: int | None, *, 
     In a run that was stopped, and is not `is_whole`, no table counts as looked at that did not before.
     """
     begun = {table: run for table, run in runs.items() if run.is_begun}
-    again = [table for table, run in begun.items() if run.error is not None or run.waits_for_load]
+    again = [table for table, run in begun.items() if run.error is not None or run.must_be_looked_at]
     looks.note([*begun] if is_whole else (), again, began)
 
 
@@ -90,7 +92,7 @@ def notices_for_others(tables: Collection[str], notices: Iterable[Notice]) -> Se
 
 def check(container: Container, tables: Sequence[TableName], pool: Executor) -> None:
     """Say what is wrong with the settings before any table is begun."""
-    container.source(), container.target(), container.ledger(), container.statistics()
+    container.source(), container.target(), container.ledger(), container.statistics(), container.registration()
     # Rules may need Spark, and the thread that starts it must not be the one that signals come to: it would answer.
     pool.submit(container.rules, tables=tables).result()
 

@@ -147,6 +147,22 @@ class TableCatalogueSettings(Strict):
     )
 
 
+class RegistrationSettings(BaseModel):
+    """Where tables of the lake are registered, so that engines find them by name; see docs/aws/catalogs.md.
+
+    The section may be left out: then none is. What a kind of registration adds stands beside these keys.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    kind: str = Field(description="Which registration it is: `glue`. `lakeward plugins` lists what there is.")
+    quarantine: bool = Field(
+        False,
+        description="Whether what stands in quarantine is registered beside each table, as `<table>__quarantine`. "
+        "It has rows as they were written, before any rule.",
+    )
+
+
 class StoresSettings(Strict):
     """Where settings are kept beside this file; docs/aws/settings.md has examples."""
 
@@ -468,6 +484,7 @@ class Settings(Strict):
     lease: dict[str, Any] | None = None
     statistics: dict[str, Any] | None = None
     notify: Annotated[list[dict[str, Any]], BeforeValidator(_several)] = Field(default_factory=list)
+    registration: RegistrationSettings | None = None
     catalogue: CatalogueSettings | None = None
     metrics: MetricsSettings = MetricsSettings()
     spark: SparkSettings = SparkSettings()

@@ -224,6 +224,16 @@ class Configured:
         """Return what a person should know of what the catalogue says of a table."""
         return (*self.said.changes.get(name, ()), *self._made[name].cautions)
 
+    def comments(self, name: TableName) -> tuple[str | None, Mapping[str, str]]:
+        """Return the comments of the source's catalogue: of a table, and of columns made of one of the source."""
+        made, answers = self._made.get(name), self.said.answers.get(name, ())
+        if made is None or not answers:
+            return None, {}
+        source = answers[-1].table
+        of_source = {column.name: column.comment for column in source.columns if column.comment}
+        found = {name: of_source.get(*roots) for name, roots in made.shape.needs.items() if len(roots) == 1}
+        return source.comment, {name: comment for name, comment in found.items() if comment}
+
     def rules(self, name: TableName) -> TableRules:
         """Return the rules of a table, and the columns that its source is declared to have."""
         return self._made[name].rules

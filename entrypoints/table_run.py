@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from lakeward.core.alarms import Alarm
+from lakeward.core.alarms import NOT_REGISTERED, Alarm
 from lakeward.core.clock import Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
@@ -94,6 +94,11 @@ class TableRun:
     files_left_alone: Sequence[str] = ()
     seconds: float = 0.0
     is_begun: bool = False
+
+    @property
+    def must_be_looked_at(self) -> bool:
+        """Whether the next run has to look at it, whatever the queue tells."""
+        return self.waits_for_load or any(alarm.code == NOT_REGISTERED for alarm in self.alarms)
 
     @property
     def waits_for_load(self) -> bool:

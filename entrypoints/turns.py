@@ -23,6 +23,7 @@ from lakeward.entrypoints.failures import forget_failure, keep_failure
 from lakeward.entrypoints.inbox import Inbox
 from lakeward.entrypoints.line import Turn
 from lakeward.entrypoints.logs import log_failure
+from lakeward.entrypoints.registering import Registrar
 from lakeward.entrypoints.stopping import Stop
 from lakeward.entrypoints.table_run import Observer, TableRun
 from lakeward.plugins.manager import who_raised
@@ -46,6 +47,10 @@ class Turns:
     inbox: Inbox
     looks_once: bool = False
     jobs: dict[str, Job[Any]] = field(default_factory=dict)
+    registrar: Registrar = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.registrar = Registrar(self.container)
 
     def __call__(self, table: str, notices: Sequence[Notice]) -> Turn:
         """Apply the next batch of a table; what goes wrong is in its run, and stops no other."""
@@ -63,7 +68,8 @@ class Turns:
         run.seconds += time.monotonic() - began
         if run.progress is not None:
             now = self.container.runtime().now()
-            run.alarms = alarms(table, run.progress.ahead, run.backwards, run.twins, now, run.acked)
+            found = alarms(table, run.progress.ahead, run.backwards, run.twins, now, run.acked)
+            run.alarms = (*found, *(() if turn is Turn.FAILED else self.registrar(run.table, run.progress.batch)))
         if turn is not Turn.MORE or self.stop.is_asked:
             self.observer.done(run)
             run.odd.clear()

@@ -36,6 +36,7 @@ BUILTIN: Final = (
     "lakeward.adapters.secrets",
     "lakeward.adapters.aws.secrets",
     "lakeward.adapters.dynamodb",
+    "lakeward.adapters.glue",
     "lakeward.adapters.sqlite_queue",
     "lakeward.adapters.sqs",
     "lakeward.adapters.settings_file",

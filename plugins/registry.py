@@ -19,6 +19,7 @@ from lakeward.core.ports import (
     Ledger,
     Notifier,
     Queue,
+    Registration,
     Scout,
     Secrets,
     SettingsStore,
@@ -193,10 +194,11 @@ class Registry:
         self.databases: Shelf[SourceDatabase[Any]] = Shelf("database of a source", SourceDatabase)
         self.statistics: Shelf[Statistics] = Shelf("kind of statistics", Statistics)
         self.secrets: Shelf[Secrets] = Shelf("place of secrets", Secrets)
+        self.registrations: Shelf[Registration] = Shelf("registration", Registration)
         self.settings_stores: Shelf[SettingsStore] = Shelf("settings store", SettingsStore)
         self.notifiers: Shelf[Notifier] = Shelf("notifier", Notifier)
 
     def __iter__(self) -> Iterator[Shelf[Any]]:
         every = (self.sources, self.landings, self.formats, self.queues, self.ledgers, self.leases)
         others = (self.catalogues, self.scouts, self.statistics, self.secrets, self.strays, self.backlogs)
-        return iter((*every, *others, self.databases, self.settings_stores, self.notifiers))
+        return iter((*every, *others, self.databases, self.registrations, self.settings_stores, self.notifiers))

@@ -28,12 +28,16 @@ _LATER: Final = (
 )
 
 
-def client_of(service: str) -> Any:
-    """Return a client of a service. It is made within `translate_errors`, which says what is missing."""
+def client_of(service: str, region: str | None = None) -> Any:
+    """Return a client of a service, of the usual region or this one.
+
+    It is made within `translate_errors`, which says what is missing.
+    """
     import boto3  # noqa: PLC0415  # who asks AWS nothing needs none of it
     from botocore.config import Config  # noqa: PLC0415
 
-    return boto3.Session().client(service, config=Config(connect_timeout=_PATIENCE, user_agent_extra="lakeward"))
+    config = Config(connect_timeout=_PATIENCE, user_agent_extra="lakeward")
+    return boto3.Session().client(service, region_name=region, config=config)
 
 
 @contextmanager

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from lakeward.adapters.delta.options import DeltaOptions, TableOptions
 from lakeward.adapters.delta.progress import standing_of
 from lakeward.adapters.delta.session import SETTINGS
+from lakeward.adapters.delta_rs.description import description_of
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.spark.java import check_spark
+from lakeward.adapters.tables.beside import QUARANTINE
 from lakeward.adapters.tables.columns import of_source
 from lakeward.adapters.tables.folders import refuse_shared
 from lakeward.core.dimension import Dimension, TableName
@@ -18,7 +20,7 @@ from lakeward.core.events import Key
 from lakeward.core.evolution import Recorded
 from lakeward.core.joined.joining import Joining
 from lakeward.core.known import Known
-from lakeward.core.ports import Opened, Standing
+from lakeward.core.ports import Opened, Standing, TableDescription
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:
@@ -56,6 +58,14 @@ class DeltaLake:
         from lakeward.adapters.delta.known import known_of  # noqa: PLC0415  # it imports Spark
 
         return known_of(self.places, dimension, key, self.runtime.spark)
+
+    def identify(self, table: TableName) -> tuple[str, str]:
+        """Return namespace and name of a table, which need not be there."""
+        return self.places.name(table)
+
+    def describe(self, table: TableName, *, quarantine: bool = False) -> TableDescription | None:
+        """Return a table as it is now, or its quarantine, as the log has it; None where there is none."""
+        return description_of(self.places, table, QUARANTINE if quarantine else "")
 
     def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of a dimension; it is made by its first commit."""

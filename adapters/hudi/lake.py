@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lakeward.adapters.delta_rs.description import description_of as description_of_delta
 from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.hudi.description import description_of
 from lakeward.adapters.hudi.options import HudiOptions, TableOptions
 from lakeward.adapters.hudi.progress import standing_of
 from lakeward.adapters.hudi.session import SETTINGS
 from lakeward.adapters.spark.java import check_spark
 from lakeward.adapters.spark.line import line
+from lakeward.adapters.tables.beside import QUARANTINE
 from lakeward.adapters.tables.columns import of_source
 from lakeward.adapters.tables.folders import refuse_shared
 from lakeward.core.dimension import Dimension, TableName
@@ -20,7 +23,7 @@ from lakeward.core.events import Key
 from lakeward.core.evolution import Recorded
 from lakeward.core.joined.joining import Joining
 from lakeward.core.known import Known
-from lakeward.core.ports import Opened, Standing
+from lakeward.core.ports import Opened, Standing, TableDescription
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:
@@ -58,6 +61,16 @@ class HudiLake:
         from lakeward.adapters.hudi.known import known_of  # noqa: PLC0415  # it imports Spark
 
         return known_of(self.places, dimension, key, self.runtime.spark)
+
+    def identify(self, table: TableName) -> tuple[str, str]:
+        """Return namespace and name of a table, which need not be there."""
+        return self.places.name(table)
+
+    def describe(self, table: TableName, *, quarantine: bool = False) -> TableDescription | None:
+        """Return a table as it is now, or its quarantine, a Delta table; None where there is none."""
+        if quarantine:
+            return description_of_delta(self.places, table, QUARANTINE)
+        return description_of(self.places, table)
 
     def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of a dimension; it is made by its first commit."""

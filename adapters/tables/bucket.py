@@ -39,6 +39,15 @@ class BucketFolder:
         """Return the objects that lie in it and in its folders."""
         return [_found(key, item) for key, item in self._listed()]
 
+    def folders(self) -> Collection[str]:
+        """Return the names of the folders that lie in it: what keys have behind its name, before a `/`."""
+        bucket, key = split(self.url)
+        pages = self.access.client.get_paginator("list_objects_v2")
+        with told(self.url):
+            found = pages.paginate(Bucket=bucket, Prefix=_prefix(key), Delimiter="/")
+            prefixes = [item["Prefix"] for page in found for item in page.get("CommonPrefixes", ())]
+        return [prefix.removeprefix(_prefix(key)).rstrip("/") for prefix in prefixes]
+
     def holds(self) -> str | None:
         """Return the first name in it, or None where no key begins with its own."""
         bucket, key = split(self.url)

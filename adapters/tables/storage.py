@@ -44,6 +44,10 @@ class Folder(Protocol):
         """Return the files that lie in it and in its folders."""
         ...
 
+    def folders(self) -> Collection[str]:
+        """Return the names of the folders that lie in it; none where it is not there."""
+        ...
+
     def holds(self) -> str | None:
         """Return the name of something in it, file or folder, or None where it is not there or empty."""
         ...
@@ -96,6 +100,10 @@ class DiskFolder:
     def every(self) -> Collection[Found]:
         """Return the files that lie in it and in its folders."""
         return self._found(self.path.rglob("*"))
+
+    def folders(self) -> Collection[str]:
+        """Return the names of the folders that lie in it; none where it is not there."""
+        return [path.name for path in self.path.iterdir() if path.is_dir()] if self.path.is_dir() else ()
 
     def _found(self, paths: Iterable[Path]) -> Collection[Found]:
         found = []

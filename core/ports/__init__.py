@@ -5,6 +5,13 @@ from lakeward.core.ports.frames import Batch
 from lakeward.core.ports.lakes import Opened, Target
 from lakeward.core.ports.quarantine import Cells, Entry, Mended, Quarantine, Written
 from lakeward.core.ports.reading import Reading, Sample, Selection, SourceDatabase, SourceSnapshot, Verification
+from lakeward.core.ports.registration import (
+    DescribedColumn,
+    DescribedPartition,
+    Registration,
+    TableDescriber,
+    TableDescription,
+)
 from lakeward.core.ports.running import EXTEND_EVERY, Lease, Ledger, Notice, Notifier, Queue, Secrets, Term
 from lakeward.core.ports.settings import SettingsStore, StatusBoard, TableStatus
 from lakeward.core.ports.sources import (
@@ -45,6 +52,8 @@ __all__ = [
     "Cells",
     "Commit",
     "Companion",
+    "DescribedColumn",
+    "DescribedPartition",
     "DirectLoads",
     "Entry",
     "Foreign",
@@ -63,6 +72,7 @@ __all__ = [
     "Queue",
     "Reading",
     "Recalled",
+    "Registration",
     "Resolved",
     "Sample",
     "Scout",
@@ -82,6 +92,8 @@ __all__ = [
     "Stray",
     "Strays",
     "Table",
+    "TableDescriber",
+    "TableDescription",
     "TableStatus",
     "Target",
     "Term",

@@ -253,7 +253,8 @@ def exit_code(runs: Sequence[TableRun], joined: Sequence[JoinRun] = ()) -> int:
     standing = [run.progress for run in runs if run.progress is not None]
     is_waiting = any(progress.held or progress.inexact_since for progress in standing)
     is_waiting |= any(run.awaited is not None and run.awaited.is_held_up for run in runs)
-    return 3 if is_waiting or any(run.alarms for run in runs) else 0
+    is_alarmed = any(run.alarms for run in runs) or any(run.alarms for run in joined)
+    return 3 if is_waiting or is_alarmed else 0
 
 
 def show(runs: Sequence[TableRun], code: int, joined: Sequence[JoinRun] = ()) -> None:

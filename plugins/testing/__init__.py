@@ -25,7 +25,10 @@ try:
         "topics",
         "values",
     )
-    _OF_OTHERS = ("catalogues", "leases", "ledgers", "notifiers", "queues", "settings_stores", "vaults")
+    _OF_OTHERS = (
+        *("catalogues", "leases", "ledgers", "notifiers", "queues", "registrations"),
+        *("settings_stores", "vaults"),
+    )
     _WITH_CHECKS = (*_OF_TABLES, *_OF_SOURCES, *_OF_OTHERS)
     pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _WITH_CHECKS))
 
@@ -41,6 +44,7 @@ try:
     from lakeward.plugins.testing.notifiers import NotifierUnderTest, notifier_contract
     from lakeward.plugins.testing.play import Lake, MemoryLake, Player
     from lakeward.plugins.testing.queues import Bell, queue_contract
+    from lakeward.plugins.testing.registrations import FoundEntry, RegistrationUnderTest, registration_contract
     from lakeward.plugins.testing.scripts import Item, Rows, Script
     from lakeward.plugins.testing.settings_stores import StoreUnderTest, settings_store_contract
     from lakeward.plugins.testing.sources import source_contract
@@ -59,6 +63,7 @@ __all__ = [
     "Catalogued",
     "Delivered",
     "Feed",
+    "FoundEntry",
     "Item",
     "Lake",
     "Law",
@@ -66,6 +71,7 @@ __all__ = [
     "Moment",
     "NotifierUnderTest",
     "Player",
+    "RegistrationUnderTest",
     "Rows",
     "Script",
     "StoreUnderTest",
@@ -78,6 +84,7 @@ __all__ = [
     "ledger_contract",
     "notifier_contract",
     "queue_contract",
+    "registration_contract",
     "secrets_contract",
     "settings_store_contract",
     "source_contract",

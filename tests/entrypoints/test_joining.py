@@ -75,6 +75,7 @@ def joins(stop: Stop | None = None, lost: EngineLost | None = None) -> Joining:
     spark = SimpleNamespace(lost=lambda _what, error: lost if str(error) == "connection refused" else None)
     ledger, runtime = MemoryLedger(), SimpleNamespace(now=lambda: 7)
     container = SimpleNamespace(
+        registration=lambda: None,
         configured=lambda: CONFIGURED,
         join_job=job,
         spark=lambda: spark,

@@ -49,6 +49,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["dms"],
         ["jdbc", "kafka"],
         ["jdbc"],
+        ["glue"],
         ["dynamodb", "file", "s3", "secretsmanager", "ssm"],
         ["log", "sns", "webhook"],
     ]

@@ -151,7 +151,7 @@ def test_every_kind_of_port_has_a_shelf() -> None:
     assert [shelf.kind for shelf in Registry()] == [
         *("source", "landing", "table format", "queue", "ledger", "lease"),
         *("catalogue", "scout", "kind of statistics", "place of secrets", "quarantine of a pipeline", "backlog"),
-        *("database of a source", "settings store", "notifier"),
+        *("database of a source", "registration", "settings store", "notifier"),
     ]
 
 

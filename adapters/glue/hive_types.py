@@ -1,0 +1,48 @@
+"""The types of columns as the Glue Data Catalog has them, which are those of Hive.
+
+They are those of docs.aws.amazon.com/athena/latest/ug/data-types.html; Hive has one `timestamp`, without a zone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from lakeward.core.errors import ConfigError
+from lakeward.core.schema import Type
+
+_OTHER: Final[Mapping[str, str]] = {"timestamp_ntz": "timestamp"}
+_FIELD: Final = re.compile(r"[\w.$ -]+")
+"""Names that Hive finds again in the text of a type."""
+
+
+def hive_type(type_: Type, column: str) -> str:
+    """Return a type as Hive writes it; raises ConfigError for a field whose name the text of a type cannot have.
+
+    >>> from lakeward.core.schema import parse_type
+    >>> hive_type(parse_type("struct<a: list<decimal(12,2)>, b: map<string, timestamp_ntz>>"), "x")
+    'struct<a:array<decimal(12,2)>,b:map<string,timestamp>>'
+    """
+    match type_.name:
+        case "decimal":
+            return f"decimal({type_.precision},{type_.scale})"
+        case "list":
+            return f"array<{hive_type(type_.parts[0].type, column)}>"
+        case "map":
+            key, value = (hive_type(part.type, column) for part in type_.parts)
+            return f"map<{key},{value}>"
+        case "struct":
+            return f"struct<{','.join(_field(part.name, part.type, column) for part in type_.parts)}>"
+        case name:
+            return _OTHER.get(name, name)
+
+
+def _field(name: str, type_: Type, column: str) -> str:
+    if not _FIELD.fullmatch(name):
+        raise ConfigError(
+            f"the column {column!r} cannot be registered: the Glue Data Catalog has no such field",
+            found=f"it has a field {name!r}, and types of Glue are texts, in which that reads otherwise",
+            todo="Let the source, or a rule, give the field another name.",
+        )
+    return f"{name}:{hive_type(type_, column)}"

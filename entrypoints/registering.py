@@ -1,0 +1,99 @@
+"""Registering tables where engines look for them, behind the commits that made or changed them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import structlog
+
+from lakeward.core.alarms import NOT_REGISTERED, Alarm
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import LakewardError
+from lakeward.core.ports import Registration, TableDescriber, TableDescription
+from lakeward.entrypoints.settings import Configured
+
+log = structlog.get_logger()
+
+_AGAIN: Final = 60_000_000
+"""Microseconds after which a process tries again what failed."""
+
+
+@dataclass(slots=True)
+class Registered:
+    """What this process registered of a table: at which batch, and as what; the `alarm` is that of the last try."""
+
+    batch: int | None = None
+    descriptions: Sequence[TableDescription] = ()
+    alarm: Alarm | None = None
+    tried: int = 0
+
+
+@dataclass(slots=True)
+class Registrar:
+    """Registers tables, each where it has another batch than when this process did so last, or where that failed.
+
+    What is registered is the table as it stands, whoever committed to it last. Where that does not work, the batch
+    stays applied, and there is an alarm until it does.
+    """
+
+    container: Any
+    done: dict[TableName, Registered] = field(default_factory=dict)
+
+    def __call__(self, table: TableName, batch: int | None) -> Sequence[Alarm]:
+        """Register a table that stands at a batch (None: unknown); return the alarm where that does not work."""
+        registration = self.container.registration()
+        if registration is None:
+            return ()
+        known, now = self.done.setdefault(table, Registered()), self.container.runtime().now()
+        waits = known.alarm is not None and 0 <= now - known.tried < _AGAIN
+        if not waits and (known.alarm is not None or batch is None or known.batch != batch):
+            known.tried = now
+            self._try(table, known, registration)
+            known.batch = batch
+        return () if known.alarm is None else (known.alarm,)
+
+    def _try(self, table: TableName, known: Registered, registration: Registration) -> None:
+        try:
+            found = [*self._describe(table)]
+            for description in found if known.alarm is not None or found != [*known.descriptions] else ():
+                registration.register(description)
+                log.info("registered", as_=".".join(description.identifier))
+        except Exception as error:  # the batch is applied, whatever this is
+            before, known.alarm = known.alarm, _alarm(table, error)
+            if known.alarm != before:
+                log.warning("not registered", code=NOT_REGISTERED, error=str(error))
+                log.debug("its stack trace", exc_info=True)
+        else:
+            known.descriptions, known.alarm = found, None
+
+    def _describe(self, table: TableName) -> Iterator[TableDescription]:
+        """Yield the table as it stands, with the comments of its source, and its quarantine if it is asked for."""
+        configured: Configured = self.container.configured()
+        lake: TableDescriber = self.container.target()
+        found, settings = lake.describe(table), configured.settings.registration
+        if found is not None:
+            yield _with_comments(found, configured, table)
+            if settings is not None and settings.quarantine:
+                beside = lake.describe(table, quarantine=True)
+                yield from () if beside is None else (beside,)
+
+
+def _with_comments(found: TableDescription, configured: Configured, table: TableName) -> TableDescription:
+    """Return a table with what the catalogue of the source says of it where the table itself says nothing."""
+    comment, of_columns = configured.comments(table)
+    columns = [replace(one, comment=one.comment or of_columns.get(one.name)) for one in found.columns]
+    return replace(found, comment=found.comment or comment, columns=tuple(columns))
+
+
+def _alarm(table: TableName, error: Exception) -> Alarm:
+    what, found, todo = "this failed", repr(error), ""
+    if isinstance(error, LakewardError):
+        what, found, todo = error.what, error.found or "", f"{error.todo} " if error.todo else ""
+    return Alarm(
+        "CATALOG-001",
+        f"{table} is not registered as it is: {what}",
+        found=found,
+        todo=f"{todo}The rows are applied, and the next run tries again.",
+    )

@@ -1,0 +1,132 @@
+"""The laws of a registration: an entry is what its table is, and that of another table is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from lakeward.core.errors import ConfigError
+from lakeward.core.ports import DescribedColumn, Registration, TableDescription
+from lakeward.core.schema import Type
+from lakeward.plugins.testing.contract import Closed, port_contract
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundEntry:
+    """An entry as a reader finds it: the URL of its folder, and names and comments of its columns, in order."""
+
+    location: str
+    columns: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationUnderTest:
+    """A registration under test, and what it takes: tables of a `format`, in folders under a URL.
+
+    `others` is the same one as another pipeline has it. `find` reads an entry as other programs do, by namespace
+    and name of its table. `writes` counts how often anything was changed there. Where names that differ in case are
+    one there, it `ignores_case`.
+    """
+
+    registration: Registration
+    others: Registration
+    location: str
+    format: str
+    find: Callable[[tuple[str, str]], FoundEntry | None]
+    writes: Callable[[], int]
+    ignores_case: bool = True
+
+
+Law: TypeAlias = Callable[[RegistrationUnderTest], None]
+
+
+def registration_contract(make: Callable[..., RegistrationUnderTest]) -> type:
+    """Return a test class with the laws of a registration; parameters of `make` are fixtures of pytest."""
+    return port_contract("The laws of a registration.", make, LAWS)
+
+
+def an_entry_is_found_with_the_columns_of_its_table(bench: RegistrationUnderTest) -> None:
+    """In their order, with their comments, and where the table lies."""
+    table = _table(bench)
+    bench.registration.register(table)
+    assert bench.find(table.identifier) == _found(table)
+
+
+def what_is_right_already_is_left_alone(bench: RegistrationUnderTest) -> None:
+    """So that each run may look."""
+    table = _table(bench)
+    bench.registration.register(table)
+    before = bench.writes()
+    bench.registration.register(table)
+    assert bench.writes() == before
+
+
+def an_entry_follows_its_table(bench: RegistrationUnderTest) -> None:
+    """Columns that came, went, or became others, and comments that went."""
+    table = _table(bench)
+    bench.registration.register(table)
+    first, *_ = table.columns
+    changed = (
+        replace(first, comment=None),
+        DescribedColumn(name="total", type=Type("decimal", 14, 2), comment="of the order"),
+    )
+    later = replace(table, columns=changed)
+    bench.registration.register(later)
+    assert bench.find(table.identifier) == _found(later)
+
+
+def the_entry_of_another_table_is_left_as_it_is(bench: RegistrationUnderTest) -> None:
+    """It is said that the name is taken, and nothing is changed."""
+    other = replace(_table(bench), location=f"{bench.location}/elsewhere")
+    bench.others.register(other)
+    before = bench.writes()
+    mine = replace(_table(bench), columns=(DescribedColumn(name="other", type=Type("int")),))
+    assert _is_refused(lambda: bench.registration.register(mine))
+    assert bench.writes() == before
+    assert bench.find(other.identifier) == _found(other)
+
+
+def tables_that_would_be_one_entry_are_refused(bench: RegistrationUnderTest) -> None:
+    """Before anything is written."""
+    bench.registration.check([("shop", "orders"), ("shop", "lines")])
+    if not bench.ignores_case:
+        raise Closed("names in whatever case")
+    assert _is_refused(lambda: bench.registration.check([("shop", "orders"), ("shop", "Orders")]))
+
+
+def _table(bench: RegistrationUnderTest) -> TableDescription:
+    return TableDescription(
+        namespace="shop",
+        name="orders",
+        format=bench.format,
+        location=f"{bench.location}/orders",
+        columns=(
+            DescribedColumn(name="id", type=Type("bigint"), comment="the key"),
+            DescribedColumn(name="state", type=Type("string")),
+            DescribedColumn(name="at", type=Type("timestamp"), comment="when it was made"),
+        ),
+    )
+
+
+def _is_refused(act: Callable[[], None]) -> bool:
+    """Whether something is refused, in words that say what to do."""
+    try:
+        act()
+    except ConfigError as error:
+        return bool(error.todo)
+    return False
+
+
+def _found(table: TableDescription) -> FoundEntry:
+    columns = [(column.name, column.comment or "") for column in table.columns]
+    return FoundEntry(location=table.location, columns=columns)
+
+
+LAWS: Final[tuple[Law, ...]] = (
+    an_entry_is_found_with_the_columns_of_its_table,
+    what_is_right_already_is_left_alone,
+    an_entry_follows_its_table,
+    the_entry_of_another_table_is_left_as_it_is,
+    tables_that_would_be_one_entry_are_refused,
+)
