@@ -30,6 +30,7 @@ from lakeward.adapters.dynamodb.settings import DynamoDbStoreOptions
 from lakeward.adapters.files.form import Operations
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.glue import GlueOptions
+from lakeward.adapters.glue.access import AccessOptions, DatabaseGrant, TableAccess, TableGrant
 from lakeward.adapters.hudi.options import HudiOptions
 from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
@@ -311,6 +312,9 @@ def _registration() -> Iterator[str]:
     yield from _section("[registration]", RegistrationSettings)
     yield '`kind = "glue"`: ' + f"{_cell(GlueOptions.__doc__ or '')}\n"
     yield from _table(GlueOptions)
+    yield from _section("[registration.lake_formation]", AccessOptions)
+    yield from _section('[registration.lake_formation.tables."schema.table"]', TableAccess)
+    yield from _section("[[registration.lake_formation.grants]]", TableGrant)
 
 
 def _of_tables() -> Iterator[str]:
@@ -397,7 +401,7 @@ def _words(annotation: Any) -> str:
     if get_origin(annotation) in (UnionType, Union):
         return " or ".join(dict.fromkeys("table" if _is_table(form) else _words(form) for form in arguments))
     if get_origin(annotation) is list:
-        return f"list of {_words(arguments[0])}s"
+        return f"list of {_several(arguments[0])}"
     if get_origin(annotation) is dict and arguments[1] is Any:
         return "table"
     if get_origin(annotation) is dict:
@@ -414,7 +418,9 @@ def _several(annotation: Any) -> str:
         return _words(annotation)
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
-    named = {ColumnSettings: "columns", PathSettings: "tables", JoinedSourceSettings: "tables"}
+    if get_origin(annotation) is dict and get_args(annotation)[1] is not Any:
+        return f"tables of {_several(get_args(annotation)[1])}"
+    named = dict.fromkeys((PathSettings, JoinedSourceSettings, TableAccess), "tables") | {ColumnSettings: "columns"}
     return {**named, AggregateSettings: "aggregates"}.get(annotation) or f"{_words(annotation)}s"
 
 
@@ -425,6 +431,9 @@ _PLAIN: Final[Mapping[Any, str]] = {
     float: "number",
     ByteSize: "size",
     SecretName: "secret",
+    AccessOptions: "table",
+    DatabaseGrant: "grant",
+    TableGrant: "grant",
     RegistryOptions: "table",
     SecurityOptions: "table",
     DriverOptions: "driver",

@@ -15,9 +15,16 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 10
 """Seconds in which a connection must be made."""
 
-_GONE: Final = ("NotFound", "ResourceNotFoundException", "ParameterNotFound", "ParameterVersionNotFound")
+_GONE: Final = (
+    "EntityNotFoundException",
+    "NotFound",
+    "ParameterNotFound",
+    "ParameterVersionNotFound",
+    "ResourceNotFoundException",
+)
 _DENIED: Final = ("AccessDeniedException", "AccessDenied", "AuthorizationError")
 _LATER: Final = (
+    "ConcurrentModificationException",
     "InternalError",
     "InternalServiceError",
     "InternalServerError",

@@ -7,6 +7,7 @@ from typing import Any
 
 from lakeward.adapters.delta_rs.columns import column_of
 from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.tables.beside import QUARANTINE
 from lakeward.core.dimension import TableName
 from lakeward.core.ports import DescribedColumn, TableDescription
 
@@ -26,6 +27,7 @@ def description_of(places: Places, table: TableName, suffix: str = "") -> TableD
         columns=tuple(_column(field, f"{table}{suffix}") for field in fields),
         comment=metadata.description or None,
         partition_by=tuple(metadata.partition_columns),
+        is_quarantine=suffix == QUARANTINE,
     )
 
 

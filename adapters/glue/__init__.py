@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lakeward.adapters.glue.access import AccessOptions, LakeFormation
 from lakeward.core.ports import Registration
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
@@ -29,6 +30,9 @@ class GlueOptions(BaseModel):
         min_length=1,
         description="The id of the catalog, where it is not that of the account, as `123456789012`.",
     )
+    lake_formation: AccessOptions | None = Field(
+        None, description="Tags and grants of Lake Formation; without it nobody is granted anything."
+    )
 
 
 def build(options: Options, runtime: Runtime) -> Registration:
@@ -36,7 +40,9 @@ def build(options: Options, runtime: Runtime) -> Registration:
     from lakeward.adapters.glue.catalog import GlueCatalog  # noqa: PLC0415  # who registers nothing needs none of it
 
     settings = validated(GlueOptions, options, str(runtime.file), within="registration")
+    access = settings.lake_formation
     return GlueCatalog(
+        access=None if access is None else LakeFormation(access, settings.region, settings.catalog_id),
         pipeline=runtime.pipeline,
         database=settings.database,
         region=settings.region,

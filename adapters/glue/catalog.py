@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from lakeward.adapters.aws.service_errors import client_of, translate_errors
+from lakeward.adapters.glue.access import LakeFormation
 from lakeward.adapters.glue.entries import Entry, entry_of
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.ports import TableDescription
@@ -35,6 +36,7 @@ class GlueCatalog:
     database: str | None = None
     region: str | None = None
     catalog_id: str | None = None
+    access: LakeFormation | None = None
 
     @cached_property
     def client(self) -> Any:
@@ -48,6 +50,8 @@ class GlueCatalog:
 
     def check(self, tables: Sequence[tuple[str, str]]) -> None:
         """Raise ConfigError where two tables would be one entry."""
+        if self.access is not None:
+            self.access.check(tables)
         found: dict[tuple[str, str], tuple[str, str]] = {}
         for table in tables:
             other = found.setdefault(self.place(table), table)
@@ -60,7 +64,16 @@ class GlueCatalog:
                 )
 
     def register(self, table: TableDescription) -> None:
-        """Make the entry of a table, or bring it up to the table."""
+        """Make the entry of a table, or bring it up to the table, and then give access to it.
+
+        Iceberg makes the entries of its tables itself.
+        """
+        if table.format != "iceberg":
+            self._register(table)
+        if self.access is not None:
+            self.access.apply(table, self.place(table.identifier))
+
+    def _register(self, table: TableDescription) -> None:
         database, name = self.place(table.identifier)
         what = f"{database}.{name} in the Glue Data Catalog"
         if not table.location.startswith("s3://"):

@@ -10,14 +10,16 @@ from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.spark.java import check_spark
+from lakeward.adapters.tables.beside import QUARANTINE
 from lakeward.adapters.tables.columns import of_source
 from lakeward.adapters.tables.folders import refuse_shared
 from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError
 from lakeward.core.events import Key
 from lakeward.core.evolution import Recorded
 from lakeward.core.joined.joining import Joining
 from lakeward.core.known import Known
-from lakeward.core.ports import Opened, Standing
+from lakeward.core.ports import Opened, Standing, TableDescription
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:
@@ -39,6 +41,22 @@ class IcebergLake:
     def standing(self, dimension: Dimension) -> Standing:
         """Return what the last commit of ours says, without Spark: its import alone takes a quarter of a second."""
         return of_source(standing_of(self.catalog, dimension.name), dimension)
+
+    def identify(self, table: TableName) -> tuple[str, str]:
+        """Return namespace and name of a table; raises ConfigError where its catalog is not that of Glue."""
+        if self.catalog.options.catalog != "glue":
+            raise ConfigError(
+                f"tables of the catalog {self.catalog.options.catalog!r} cannot be registered",
+                found="Iceberg tables are in their catalog already",
+                todo='Leave [registration] out. With `catalog = "glue"` it has tags and grants of Lake Formation.',
+            )
+        return self.catalog.identifier(table)
+
+    def describe(self, table: TableName, *, quarantine: bool = False) -> TableDescription | None:
+        """Return a table as it is now, or its quarantine, as the catalog has it; None where there is none."""
+        from lakeward.adapters.iceberg.description import description_of  # noqa: PLC0415  # it is for Glue alone
+
+        return description_of(self.catalog, table, QUARANTINE if quarantine else "")
 
     def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
         """Return how the columns of a table changed, as its companion says."""

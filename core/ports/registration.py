@@ -32,7 +32,8 @@ class TableDescription:
     """A table of a lake as it is now, with all that a reader must know to find and to read it.
 
     `format` is the kind of its lake. `partitions` are those that a reader cannot find by itself; None where its
-    format tells them. One that `has_logs` keeps changes beside its files, which a reader merges.
+    format tells them. One that `has_logs` keeps changes beside its files, which a reader merges. `is_quarantine`
+    says that these are rows as they were written, before any rule.
     """
 
     namespace: str
@@ -44,6 +45,7 @@ class TableDescription:
     partition_by: tuple[str, ...] = ()
     partitions: tuple[DescribedPartition, ...] | None = None
     has_logs: bool = False
+    is_quarantine: bool = False
 
     @property
     def identifier(self) -> tuple[str, str]:
