@@ -44,19 +44,22 @@ class IcebergCatalog:
         self.options = options
         self.name = options.catalog_name
         given = options.warehouse
-        self.is_local = "://" not in given or given.startswith("file://")
-        self.is_in_s3 = is_url(given)
+        self.assigns_places = options.is_table_bucket
+        self.is_local = not self.assigns_places and ("://" not in given or given.startswith("file://"))
+        self.is_in_s3 = is_url(given) or self.assigns_places
         local = Path(given.removeprefix("file://"))
         self.folder = warehouse((base / local).absolute()) if self.is_local else base.absolute()
-        there = normal(given) if self.is_in_s3 else given.rstrip("/")
+        there = normal(given) if is_url(given) else given.rstrip("/")
         self.warehouse = f"file://{self.folder}" if self.is_local else there
 
     def identifier(self, table: TableName, suffix: str = "") -> tuple[str, str]:
         """Return namespace and name of a table, or of one that stands beside it."""
         return identifier(table, self.options.namespace, suffix)
 
-    def location(self, table: TableName, suffix: str = "") -> str:
-        """Return where a table lies; no name leads out of the warehouse."""
+    def location(self, table: TableName, suffix: str = "") -> str | None:
+        """Return where a table is made, None where its catalog says so; no name leads out of the warehouse."""
+        if self.assigns_places:
+            return None
         namespace, name = self.identifier(table, suffix)
         return f"{self.warehouse}/{slug(namespace)}/{slug(name)}"
 
@@ -71,7 +74,7 @@ class IcebergCatalog:
                 "uri": f"jdbc:sqlite:{self.folder / 'catalog.db'}",
                 "jdbc.schema-version": "V1",
             }
-        properties = {**self._file_io, **properties, "warehouse": self.warehouse, "cache-enabled": "false"}
+        properties = {**self._file_io, "warehouse": self.warehouse, **properties, "cache-enabled": "false"}
         return {
             prefix: "org.apache.iceberg.spark.SparkCatalog",
             **{f"{prefix}.{name}": value for name, value in properties.items()},
@@ -87,9 +90,11 @@ class IcebergCatalog:
     def _sdk(self) -> tuple[str, ...]:
         """The group that has the AWS SDK of Iceberg's classes: Glue needs all of it, S3 a few of its jars.
 
-        Spark 3.5 reads S3 by an older SDK, whose jars are of no use to Iceberg.
+        So do signed requests to a REST catalog. Spark 3.5 reads S3 by an older SDK, whose jars are of no use to
+        Iceberg.
         """
-        if self.options.catalog == "glue" or (self.is_in_s3 and line() == "3.5"):
+        is_signed = self.options.catalog_properties.get("rest.sigv4-enabled") == "true"
+        if self.options.catalog == "glue" or is_signed or (self.is_in_s3 and line() == "3.5"):
             return ("aws",)
         return (JARS,) if self.is_in_s3 else ()
 
@@ -109,7 +114,7 @@ class IcebergCatalog:
         """Make the warehouse and a table's namespace; raises TableError where that is not allowed."""
         if self.is_local or self.options.catalog == "sqlite":
             self._make_folder()
-        if self._access is not None:
+        if self._access is not None and not self.assigns_places:
             self._access.check(self.warehouse)
         with suppress(NamespaceAlreadyExistsError, IntegrityError):  # another table's thread may be making it
             self._reader.create_namespace_if_not_exists(self.identifier(table)[0])
@@ -156,7 +161,10 @@ class IcebergCatalog:
         name = self.identifier(table)
         if self._reader.load_table(name).current_snapshot() is not None:
             return False
-        self._reader.drop_table(name)
+        if self.assigns_places:
+            self._reader.purge_table(name)  # a table bucket keeps no files of a table that is gone
+        else:
+            self._reader.drop_table(name)
         return True
 
     def io(self, table: TableName) -> FileIO:

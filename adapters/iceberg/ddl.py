@@ -31,9 +31,9 @@ _PER_COLUMN: Final = (
 
 
 def create_main(
-    spark: SparkSession, name: Sequence[str], location: str, dimension: Dimension, options: TableOptions
+    spark: SparkSession, name: Sequence[str], location: str | None, dimension: Dimension, options: TableOptions
 ) -> None:
-    """Create the table of a dimension."""
+    """Create the table of a dimension, where its catalog puts it if there is no `location`."""
     properties = {
         "format-version": str(options.format_version),
         **dict.fromkeys(MODES, options.write_mode),
@@ -44,9 +44,9 @@ def create_main(
     partitions = ", ".join(transform(item, dimension.stored) for item in options.partition_by)
     partitioned = f"PARTITIONED BY ({partitions}) " if partitions else ""
     set_ = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
+    placed = "" if location is None else f"LOCATION {text(location)} "
     spark.sql(
-        f"CREATE TABLE {quoted(*name)} ({listed}) USING iceberg {partitioned}"
-        f"LOCATION {text(location)} TBLPROPERTIES ({set_})"
+        f"CREATE TABLE {quoted(*name)} ({listed}) USING iceberg {partitioned}{placed}TBLPROPERTIES ({set_})"
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lakeward.adapters.tables.namespace import Namespace
 
@@ -16,7 +16,7 @@ class IcebergOptions(BaseModel):
 
     warehouse: str = Field(
         description="Where the tables lie: a path, relative to the settings file where it is not absolute, or "
-        "`s3://bucket/prefix`; see docs/s3.md."
+        "`s3://bucket/prefix`; see docs/s3.md. With a table bucket of S3 Tables its ARN; see docs/aws/catalogs.md."
     )
     namespace: Namespace = Field(
         "{schema}", description="The namespace of a table; {schema} stands for its schema at the source."
@@ -36,6 +36,17 @@ class IcebergOptions(BaseModel):
         default_factory=dict,
         description="Properties of another catalog than `sqlite`, as Iceberg names them (`uri`, …).",
     )
+
+    @model_validator(mode="after")
+    def _has_a_catalog_of_buckets(self) -> Self:
+        if self.is_table_bucket and self.catalog != "rest":
+            raise ValueError('a table bucket is reached by `catalog = "rest"` (docs/aws/catalogs.md)')
+        return self
+
+    @property
+    def is_table_bucket(self) -> bool:
+        """Whether the tables lie in a table bucket of S3 Tables, which says itself where each does."""
+        return self.warehouse.startswith("arn:")
 
 
 class TableOptions(BaseModel):

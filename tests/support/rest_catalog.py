@@ -69,7 +69,7 @@ def _answer(catalog: SqlCatalog, method: str, parts: Sequence[str], asked: dict[
         case _, "namespaces", name:
             return {"namespace": [name], "properties": catalog.load_namespace_properties(name)}
         case "POST", "namespaces", name, "tables":
-            made = CreateTableRequest.model_validate(asked)
+            made = CreateTableRequest.model_validate({"location": None, **asked})
             by, order = made.partition_spec or UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER
             table = (name, made.name)
             return _told(catalog.create_table(table, made.table_schema, made.location, by, order, made.properties))
