@@ -28,6 +28,7 @@ from lakeward.core.ports import (
     Notice,
     Notifier,
     Queue,
+    RawDescriber,
     Registration,
     Source,
     SourceCatalogue,
@@ -41,7 +42,7 @@ from lakeward.core.schema import Schema
 from lakeward.entrypoints.joins import JoinedSettings
 from lakeward.entrypoints.leasing import Tenure
 from lakeward.entrypoints.logs import ids_of_run
-from lakeward.entrypoints.sections import TableSettings
+from lakeward.entrypoints.sections import RegistrationSettings, TableSettings
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.shaping import check_rules, shaped
 from lakeward.plugins import Registry, Runtime, Shelf
@@ -215,7 +216,7 @@ def make_tenure(lease: Lease | None, configured: Configured, runtime: Runtime) -
 
 
 def make_registration(
-    registry: Registry, configured: Configured, runtime: Runtime, target: Target[Any]
+    registry: Registry, configured: Configured, runtime: Runtime, target: Target[Any], source: Callable[[], Any]
 ) -> Registration | None:
     """Build what registers tables, where the settings name it.
 
@@ -232,8 +233,33 @@ def make_registration(
             todo='Leave [registration] out. Iceberg tables are in Glue with `catalog = "glue"` under [target].',
         )
     made = _build(registry.registrations, {**(settings.model_extra or {}), "kind": settings.kind}, runtime)
-    made.check([target.identify(name) for name in (*configured.tables, *configured.joined)])
+    every = [target.identify(name) for name in (*configured.tables, *configured.joined)]
+    if settings.raw is not None:
+        found = source()
+        if not isinstance(found, RawDescriber):
+            raise ConfigError(
+                f"files of the source {configured.settings.source['kind']!r} cannot be registered",
+                todo="Leave `raw` under [registration] out.",
+            )
+        every += _raw_names(configured, found, settings, every)
+    made.check(every)
     return made
+
+
+def _raw_names(
+    configured: Configured, source: RawDescriber, settings: RegistrationSettings, taken: Collection[tuple[str, str]]
+) -> Sequence[tuple[str, str]]:
+    """Return what the folders of files are called; raises ConfigError where a table of the lake is called so."""
+    named: list[tuple[str, str]] = []
+    for table in dict.fromkeys(configured.read.values()):
+        named += source.identify_raw(table, settings.raw_namespace(table.schema))
+    if both := sorted({*named} & {*taken}):
+        raise ConfigError(
+            f"{'.'.join(both[0])} would be a table of the lake and the files that it is made of",
+            found=f"`raw` under [registration] is {settings.raw!r}",
+            todo="Give the files a namespace of their own, as `{schema}_raw`.",
+        )
+    return named
 
 
 def make_statistics(registry: Registry, configured: Configured, runtime: Runtime) -> Statistics | None:
@@ -375,7 +401,9 @@ class Container(containers.DeclarativeContainer):
     target = providers.Singleton(make_target, registry, configured, runtime)
     tables_at = providers.Singleton(TablesAt, configured, landing.provider)
     queue = providers.Singleton(make_queue, registry, configured, runtime, tables_at)
-    registration = providers.Singleton(make_registration, registry, configured, runtime, target)
+    registration = providers.Singleton(
+        make_registration, registry, configured, runtime, target, source.provider
+    )
     lease = providers.Singleton(make_lease, registry, configured, runtime)
     tenure = providers.Singleton(make_tenure, lease, configured, runtime)
     ledger = providers.Singleton(make_ledger, registry, configured, runtime)

@@ -13,6 +13,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.ports import Registration, TableDescriber, TableDescription
 from lakeward.entrypoints.settings import Configured
+from lakeward.entrypoints.shaping import shaped
 
 log = structlog.get_logger()
 
@@ -57,7 +58,8 @@ class Registrar:
     def _try(self, table: TableName, known: Registered, registration: Registration) -> None:
         try:
             found = [*self._describe(table)]
-            for description in found if known.alarm is not None or found != [*known.descriptions] else ():
+            is_new = known.alarm is not None or found != [*known.descriptions]
+            for description in (*found, *self._describe_raw(table)) if is_new else ():
                 registration.register(description)
                 log.info("registered", as_=".".join(description.identifier))
         except Exception as error:  # the batch is applied, whatever this is
@@ -78,6 +80,16 @@ class Registrar:
             if settings is not None and settings.quarantine:
                 beside = lake.describe(table, quarantine=True)
                 yield from () if beside is None else (beside,)
+
+
+    def _describe_raw(self, table: TableName) -> Iterator[TableDescription]:
+        """Yield the folders of the files of a table, where they are to be registered; a joined table has none."""
+        configured: Configured = self.container.configured()
+        settings, source = configured.settings.registration, self.container.source()
+        if settings is not None and settings.raw is not None and table in configured.tables:
+            ruled = shaped(source, configured.rules(table), self.container.spark(), self.container.runtime().secret)
+            dimension = ruled.written(configured.dimension(table, source.lateness, source.sequences))
+            yield from source.describe_raw(dimension, settings.raw_namespace(dimension.source.schema))
 
 
 def _with_comments(found: TableDescription, configured: Configured, table: TableName) -> TableDescription:

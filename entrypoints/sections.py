@@ -161,6 +161,16 @@ class RegistrationSettings(BaseModel):
         description="Whether what stands in quarantine is registered beside each table, as `<table>__quarantine`. "
         "It has rows as they were written, before any rule.",
     )
+    raw: str | None = Field(
+        None,
+        min_length=1,
+        description="The namespace in which the folders of the source's files are registered, as `{schema}_raw`; "
+        "`{schema}` stands for the schema of a table. Without it they are not.",
+    )
+
+    def raw_namespace(self, schema: str) -> str:
+        """Return the namespace of the files of a table of this schema."""
+        return (self.raw or "").replace("{schema}", schema)
 
 
 class StoresSettings(Strict):

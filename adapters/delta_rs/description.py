@@ -27,7 +27,7 @@ def description_of(places: Places, table: TableName, suffix: str = "") -> TableD
         columns=tuple(_column(field, f"{table}{suffix}") for field in fields),
         comment=metadata.description or None,
         partition_by=tuple(metadata.partition_columns),
-        is_quarantine=suffix == QUARANTINE,
+        is_raw=suffix == QUARANTINE,
     )
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.dms.columns import File, alike, footer_of, not_alike, old_names, with_schema
 from lakeward.adapters.dms.damage import naming_unread, refuse_damage, surveyed
 from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.dms.raw_files import LOAD, RawFiles
 from lakeward.adapters.dms.refusals import (
     refuse_another_name,
     refuse_images,
@@ -58,7 +59,7 @@ from lakeward.core.key_form import key_form
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.log_steps import OVERLAP
 from lakeward.core.order_by import COMMIT_TIME
-from lakeward.core.ports import Batch, Cells, Entry
+from lakeward.core.ports import Batch, Cells, Entry, TableDescription
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Schema
 from lakeward.plugins.registry import clock
@@ -235,6 +236,18 @@ class DmsSource:
         if taken.objects:
             return self.read(dimension, taken, epoch)
         return Batch(self.spark().range(0).toDF("nothing"), facts([], dimension, dimension.schema, [], epoch))
+
+    # Files as they are.
+
+    def describe_raw(self, dimension: Dimension, namespace: str) -> Sequence[TableDescription]:
+        """Return the folders of a table as tables of a namespace, by their newest files."""
+        look = partial(self._look_at, known=Schema(()), is_there=True)
+        return [*RawFiles(self.options, self.folder, look).describe(dimension, namespace)]
+
+    def identify_raw(self, table: TableName, namespace: str) -> Sequence[tuple[str, str]]:
+        """Return how the folders of a table may be called in a namespace."""
+        names = (table.table, f"{table.table}{LOAD}") if self.folder.places.of(table).is_split else (table.table,)
+        return [(namespace, name) for name in names]
 
     # Rows in quarantine.
 

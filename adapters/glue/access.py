@@ -126,8 +126,8 @@ class LakeFormation:
         own = self.options.tables.get(".".join(table.identifier), TableAccess())
         database, name = place
         what = f"access to {database}.{name} in Lake Formation"
-        tags = own.lf_tags if table.is_quarantine else {**self.options.lf_tags, **own.lf_tags}
-        grants = own.grants if table.is_quarantine else [*self.options.grants, *own.grants]
+        tags = own.lf_tags if table.is_raw else {**self.options.lf_tags, **own.lf_tags}
+        grants = own.grants if table.is_raw else [*self.options.grants, *own.grants]
         _check_columns(what, own, grants, [column.name for column in table.columns])
         with translate_errors(what, PAGE, "written"):
             if database not in self.done:

@@ -21,7 +21,7 @@ PIPELINE: Final = "lakeward.pipeline"
 _OF_OTHERS: Final = ("Owner", "Retention")
 """What of an entry others may have said, beside its parameters."""
 
-_OF_FORMATS: Final = ("spark.sql.sources.", "hudi.")
+_OF_FORMATS: Final = ("spark.sql.sources.", "hudi.", "skip.header.line.count")
 """What the parameters are called, at the beginning, that no other than the format has put there."""
 
 @dataclass(frozen=True)
@@ -131,15 +131,14 @@ class GlueCatalog:
         parameters = found.get("Parameters", {})
         if parameters.get(PIPELINE) == self.pipeline:
             return
-        provider = "spark.sql.sources.provider"
-        format_ = parameters.get(provider, parameters.get("table_type", "")).lower()
+        format_, own = _format_of(parameters), _format_of(entry.parameters)
         location = found.get("StorageDescriptor", {}).get("Location", "")
-        if format_ == entry.parameters[provider] and _plain(location) == _plain(entry.location):
+        if format_ == own and _plain(location) == _plain(entry.location):
             return
         raise ConfigError(
             f"{what} is another table, and was left as it is",
             found=f"that is {'a table of ' + format_ if format_ else found.get('TableType', 'a table')} "
-            f"at {location or 'no location'}, and this one is {entry.parameters[provider]} at {entry.location}",
+            f"at {location or 'no location'}, and this one is {own} at {entry.location}",
             todo="Delete it there if nobody needs it, or name another `database` under [registration].",
         )
 
@@ -186,6 +185,12 @@ class GlueCatalog:
             inputs = [{"Values": [*values], "StorageDescriptor": storage} for values, storage in storages.items()]
             entries = [{"PartitionValueList": one["Values"], "PartitionInput": one} for one in inputs]
             _check(self.client.batch_update_partition(Entries=entries, **table))
+
+
+def _format_of(parameters: Mapping[str, str]) -> str:
+    """Return what the parameters of an entry say of its format, as Spark, Athena or a crawler have written it."""
+    named = ("spark.sql.sources.provider", "table_type", "classification")
+    return next((parameters[name].lower() for name in named if name in parameters), "")
 
 
 def _compared(entry: Mapping[str, Any]) -> Sequence[object]:

@@ -33,6 +33,10 @@ _SEQUENCE_FILES: Final = {
 """What Spark writes for a table of a format of its own: Hive reads none of it."""
 
 _LAZY: Final = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+_OPEN_CSV: Final = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
+_NO_ESCAPE: Final = "\u0001"
+"""A character that no file has: DMS doubles quotes, and a backslash is one."""
+
 _OF_HUDI: Final = "org.apache.hudi.hadoop."
 _PARQUET: Final = "org.apache.hadoop.hive.ql.io.parquet."
 
@@ -57,7 +61,8 @@ class Entry:
 def entry_of(table: TableDescription) -> Entry:
     """Return the entry of a table; raises ConfigError for columns that Glue cannot have."""
     _check_columns(table)
-    return _of_hudi(table) if table.format == "hudi" else _of_delta(table)
+    made = {"hudi": _of_hudi, "parquet": _of_parquet, "csv": _of_csv}
+    return made.get(table.format, _of_delta)(table)
 
 
 def _check_columns(table: TableDescription) -> None:
@@ -125,6 +130,51 @@ def _of_hudi(table: TableDescription) -> Entry:
         partitions={
             partition.values: {**storage, "Location": partition.location} for partition in table.partitions or ()
         },
+    )
+
+
+def _of_parquet(table: TableDescription) -> Entry:
+    return Entry(
+        name=table.name.lower(),
+        storage={
+            "Columns": _columns(table.columns),
+            "Location": table.location,
+            "InputFormat": f"{_PARQUET}MapredParquetInputFormat",
+            "OutputFormat": f"{_PARQUET}MapredParquetOutputFormat",
+            "SerdeInfo": {
+                "SerializationLibrary": f"{_PARQUET}serde.ParquetHiveSerDe",
+                "Parameters": {"serialization.format": "1"},
+            },
+        },
+        parameters={"EXTERNAL": "TRUE", "classification": "parquet"},
+        comment=_plain(table.comment or "", _DESCRIPTION),
+    )
+
+
+def _of_csv(table: TableDescription) -> Entry:
+    form = table.csv
+    if form is None:
+        raise LookupError(f"{table.name} is CSV of no form")
+    quoted = {"separatorChar": form.delimiter, "quoteChar": form.quote, "escapeChar": _NO_ESCAPE}
+    plain = {
+        "field.delim": form.delimiter,
+        "serialization.format": form.delimiter,
+        "serialization.null.format": form.null_text,
+    }
+    serde = {"SerializationLibrary": _OPEN_CSV, "Parameters": quoted}
+    lazy = {"SerializationLibrary": _LAZY, "Parameters": plain}
+    header = {"skip.header.line.count": "1"} if form.has_header else {}
+    return Entry(
+        name=table.name.lower(),
+        storage={
+            "Columns": _columns(table.columns),
+            "Location": table.location,
+            "InputFormat": "org.apache.hadoop.mapred.TextInputFormat",
+            "OutputFormat": "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+            "SerdeInfo": serde if form.quote else lazy,
+        },
+        parameters={"EXTERNAL": "TRUE", "classification": "csv", **header},
+        comment=_plain(table.comment or "", _DESCRIPTION),
     )
 
 

@@ -26,5 +26,5 @@ def description_of(catalog: IcebergCatalog, table: TableName, suffix: str = "") 
             for column in columns_in(schema, f"{table}{suffix}")
         ),
         comment=found.properties.get("comment"),
-        is_quarantine=suffix == QUARANTINE,
+        is_raw=suffix == QUARANTINE,
     )

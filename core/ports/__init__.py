@@ -6,8 +6,10 @@ from lakeward.core.ports.lakes import Opened, Target
 from lakeward.core.ports.quarantine import Cells, Entry, Mended, Quarantine, Written
 from lakeward.core.ports.reading import Reading, Sample, Selection, SourceDatabase, SourceSnapshot, Verification
 from lakeward.core.ports.registration import (
+    CsvForm,
     DescribedColumn,
     DescribedPartition,
+    RawDescriber,
     Registration,
     TableDescriber,
     TableDescription,
@@ -52,6 +54,7 @@ __all__ = [
     "Cells",
     "Commit",
     "Companion",
+    "CsvForm",
     "DescribedColumn",
     "DescribedPartition",
     "DirectLoads",
@@ -70,6 +73,7 @@ __all__ = [
     "Opened",
     "Quarantine",
     "Queue",
+    "RawDescriber",
     "Reading",
     "Recalled",
     "Registration",

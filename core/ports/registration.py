@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from lakeward.core.dimension import TableName
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Type
 
 
@@ -28,12 +28,23 @@ class DescribedPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CsvForm:
+    """How files of CSV are written; without a `quote`, nothing is quoted."""
+
+    delimiter: str
+    quote: str
+    null_text: str
+    has_header: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableDescription:
     """A table of a lake as it is now, with all that a reader must know to find and to read it.
 
-    `format` is the kind of its lake. `partitions` are those that a reader cannot find by itself; None where its
-    format tells them. One that `has_logs` keeps changes beside its files, which a reader merges. `is_quarantine`
-    says that these are rows as they were written, before any rule.
+    `format` is the kind of its lake, or what files of a source are: `parquet`, or `csv` in a form. `partitions` are
+    those that a reader cannot find by itself; None where its format tells them. One that `has_logs` keeps changes
+    beside its files, which a reader merges. `is_raw` says that these are rows as they were written, before any
+    rule.
     """
 
     namespace: str
@@ -45,7 +56,8 @@ class TableDescription:
     partition_by: tuple[str, ...] = ()
     partitions: tuple[DescribedPartition, ...] | None = None
     has_logs: bool = False
-    is_quarantine: bool = False
+    is_raw: bool = False
+    csv: CsvForm | None = None
 
     @property
     def identifier(self) -> tuple[str, str]:
@@ -63,6 +75,22 @@ class TableDescriber(Protocol):
 
     def describe(self, table: TableName, *, quarantine: bool = False) -> TableDescription | None:
         """Return a table as it is now, or what stands in its quarantine; None where there is no such table."""
+        ...
+
+
+@runtime_checkable
+class RawDescriber(Protocol):
+    """A source that says where the files of its tables lie, for engines that read them as they are."""
+
+    def describe_raw(self, dimension: Dimension, namespace: str) -> Sequence[TableDescription]:
+        """Return the folders of a table as tables of a namespace; none where there is no file yet.
+
+        Raises SourceError where the files of a folder cannot be one table.
+        """
+        ...
+
+    def identify_raw(self, table: TableName, namespace: str) -> Sequence[tuple[str, str]]:
+        """Return how the folders of a table may be called in a namespace."""
         ...
 
 

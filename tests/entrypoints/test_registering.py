@@ -276,3 +276,45 @@ def test_tables_that_would_be_one_are_refused_before_anything_is_read(tmp_path: 
     container.manager.override(providers.Object(load(entry_points=False)))
     with pytest.raises(ConfigError, match="would be one table in the Glue Data Catalog"):
         container.registration()
+
+
+class RawSource(MemorySource):
+    """A source in memory that says where its files would be."""
+
+    def identify_raw(self, table: TableName, namespace: str) -> Sequence[tuple[str, str]]:
+        return [(namespace, table.table)]
+
+    def describe_raw(self, dimension: Dimension, namespace: str) -> Sequence[TableDescription]:
+        columns = tuple(DescribedColumn(name=column.name, type=column.type) for column in dimension.schema)
+        return [
+            TableDescription(
+                namespace=namespace,
+                name=dimension.source.table,
+                format="csv",
+                location="s3://landing/shop/orders",
+                columns=columns,
+                is_raw=True,
+            )
+        ]
+
+
+def test_the_files_of_a_table_are_registered_behind_it(pipeline: Pipeline) -> None:
+    pipeline.source = RawSource(Limits(files=1))
+    pipeline.deliver(1)
+    pipeline.run(raw="{schema}_raw")
+    assert [one.identifier for one in pipeline.catalog.told] == [("shop", "orders"), ("shop_raw", "orders")]
+
+
+def test_files_that_nobody_can_describe_are_refused(pipeline: Pipeline) -> None:
+    container = pipeline.container(raw="raw")
+    container.registration.reset_override()
+    with pytest.raises(ConfigError, match="files of the source 'memory' cannot be registered"):
+        container.registration()
+
+
+def test_files_and_tables_that_would_be_one_are_refused(pipeline: Pipeline) -> None:
+    pipeline.source = RawSource(Limits(files=1))
+    container = pipeline.container(raw="{schema}")
+    container.registration.reset_override()
+    with pytest.raises(ConfigError, match=r"shop\.orders would be a table of the lake and the files"):
+        container.registration()

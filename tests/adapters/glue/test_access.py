@@ -215,7 +215,7 @@ def test_a_catalog_of_another_account_is_named_in_each_call(client: Any) -> None
 
 
 def test_what_is_said_of_all_tables_is_not_for_a_quarantine(client: Any) -> None:
-    kept = replace(TABLE, name="orders__quarantine", is_quarantine=True)
+    kept = replace(TABLE, name="orders__quarantine", is_raw=True)
     grants = [{"principal": ANALYST, "permissions": ["SELECT"]}]
     options: dict[str, Any] = {"lf_tags": {"pii": "no"}, "grants": grants}
     with Stubber(client):

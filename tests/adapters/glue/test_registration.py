@@ -30,7 +30,7 @@ from lakeward.adapters.hudi.lake import HudiLake
 from lakeward.adapters.hudi.options import HudiOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
-from lakeward.core.ports import DescribedColumn, TableDescription
+from lakeward.core.ports import CsvForm, DescribedColumn, TableDescription
 from lakeward.core.schema import parse_type
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import RegistrationUnderTest, registration_contract
@@ -433,3 +433,38 @@ def test_an_entry_that_changed_meanwhile_is_not_overwritten(glue: Glue) -> None:
         )
         with pytest.raises(StoreUnreachable, match="another process at the same time"):
             catalog.register(replace(table, comment="changed"))
+
+
+# Files of the source.
+
+
+def raw(glue: Glue, **form: Any) -> TableDescription:
+    given = {"delimiter": ";", "quote": '"', "null_text": "NULL", "has_header": False, **form}
+    return described(glue, format="csv", is_raw=True, csv=CsvForm(**given))
+
+
+def test_quoted_csv_is_read_by_a_serde_that_knows_quotes(glue: Glue) -> None:
+    glue.catalog().register(raw(glue, has_header=True))
+    entry = glue.entry("shop", "orders")
+    serde = entry["StorageDescriptor"]["SerdeInfo"]
+    assert serde["SerializationLibrary"] == "org.apache.hadoop.hive.serde2.OpenCSVSerde"
+    assert serde["Parameters"] == {"separatorChar": ";", "quoteChar": '"', "escapeChar": "\x01"}
+    assert entry["Parameters"]["skip.header.line.count"] == "1"
+    glue.catalog().register(raw(glue))
+    assert "skip.header.line.count" not in glue.entry("shop", "orders")["Parameters"]
+
+
+def test_csv_without_quotes_has_a_text_for_null(glue: Glue) -> None:
+    glue.catalog().register(raw(glue, quote="", null_text="\\N"))
+    serde = glue.entry("shop", "orders")["StorageDescriptor"]["SerdeInfo"]
+    assert serde["SerializationLibrary"] == "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+    assert (serde["Parameters"]["field.delim"], serde["Parameters"]["serialization.null.format"]) == (";", "\\N")
+
+
+def test_files_of_parquet_are_read_by_hive(glue: Glue) -> None:
+    glue.catalog().register(described(glue, format="parquet", is_raw=True))
+    entry = glue.entry("shop", "orders")
+    assert entry["StorageDescriptor"]["InputFormat"].endswith("parquet.MapredParquetInputFormat")
+    assert entry["Parameters"]["classification"] == "parquet"
+    with pytest.raises(ConfigError, match="is another table"):
+        glue.catalog("of others").register(described(glue))
