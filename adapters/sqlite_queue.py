@@ -34,6 +34,10 @@ _PATIENCE: Final = 30.0
 _AT_ONCE: Final = 1000
 """Notices that are received at once, at the most."""
 
+_PRIMARY: Final = 0xFF
+_DAMAGED: Final = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""Primary result codes of a file that is broken, or has other tables than a queue: time mends none of them."""
+
 _SECOND: Final = 1_000_000
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS notices (
@@ -126,12 +130,22 @@ class SqliteQueue:
                 yield db
                 db.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
-            raise StoreUnreachable(
-                f"the queue {self.file} cannot be used",
-                found=str(error),
-                todo="Grant permission, make room, or delete the file: tables do without it, and are looked at "
-                "from time to time anyhow (docs/queues.md).",
-            ) from error
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: sqlite3.Error | OSError) -> StoreUnreachable:
+        """Return what to say of the file; it only has hints, so that none of its errors stops a table."""
+        rest = "no change is lost with it, as all tables are looked at until there is one again (docs/queues.md)"
+        if getattr(error, "sqlite_errorcode", 0) & _PRIMARY in _DAMAGED:
+            return StoreUnreachable(
+                f"the queue {self.file} is damaged, or is none",
+                found=f"SQLite says: {error}",
+                todo=f"Delete the file: {rest}. The next run makes it anew.",
+            )
+        return StoreUnreachable(
+            f"the queue {self.file} cannot be used",
+            found=str(error),
+            todo=f"Grant permission, make room, or delete the file: {rest}.",
+        )
 
 
 def build(options: Options, runtime: Runtime) -> SqliteQueue:

@@ -129,7 +129,8 @@ def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -
 
 def make_source(registry: Registry, configured: Configured, runtime: Runtime) -> Source[Any]:
     """Build the source that the settings name; raises ConfigError where a table cannot be kept of such a one."""
-    source: Source[Any] = _build(registry.sources, _source_options(configured), runtime)
+    with configured.blame.defaults():
+        source: Source[Any] = _build(registry.sources, _source_options(configured), runtime)
     configured.check_lateness(source.lateness)
     return source
 
@@ -137,19 +138,22 @@ def make_source(registry: Registry, configured: Configured, runtime: Runtime) ->
 def make_landing(registry: Registry, configured: Configured, runtime: Runtime) -> Landing | None:
     """Build what looks at the tables of the source, or return None for a source that has nothing of the kind."""
     options = _source_options(configured)
-    return _build(registry.landings, options, runtime) if options["kind"] in [*registry.landings] else None
+    with configured.blame.defaults():
+        return _build(registry.landings, options, runtime) if options["kind"] in [*registry.landings] else None
 
 
 def make_backlog(registry: Registry, configured: Configured, runtime: Runtime) -> Backlog | None:
     """Build what says how much waits at the source, or return None for a source that has nothing of the kind."""
     options = _source_options(configured)
-    return _build(registry.backlogs, options, runtime) if options["kind"] in [*registry.backlogs] else None
+    with configured.blame.defaults():
+        return _build(registry.backlogs, options, runtime) if options["kind"] in [*registry.backlogs] else None
 
 
 def make_strays(registry: Registry, configured: Configured, runtime: Runtime) -> Strays | None:
     """Build where rows of no table wait, or return None for a source that has nothing of the kind."""
     options = _source_options(configured)
-    return _build(registry.strays, options, runtime) if options["kind"] in [*registry.strays] else None
+    with configured.blame.defaults():
+        return _build(registry.strays, options, runtime) if options["kind"] in [*registry.strays] else None
 
 
 def _source_options(configured: Configured) -> Mapping[str, Any]:
@@ -161,7 +165,8 @@ def _source_options(configured: Configured) -> Mapping[str, Any]:
 def make_target(registry: Registry, configured: Configured, runtime: Runtime) -> Target[Any]:
     """Build the lake that the settings name."""
     options = {**configured.settings.target, "tables": configured.format_options()}
-    target = _build(registry.formats, options, runtime)
+    with configured.blame.defaults():
+        target = _build(registry.formats, options, runtime)
     if configured.joined and not isinstance(target, Joins):
         raise ConfigError(
             f"{next(iter(configured.joined))}: tables of the kind {options['kind']!r} cannot be joined",

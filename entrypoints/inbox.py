@@ -141,7 +141,7 @@ class Inbox:
             if not error.retryable:
                 raise
             (log.debug if self._is_failing else log.warning)(
-                "the queue does not answer", then=then, error=error.what, found=error.found
+                "the queue does not answer", then=then, error=error.what, found=error.found, todo=error.todo
             )
             self._is_failing = True
 

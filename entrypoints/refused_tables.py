@@ -9,40 +9,41 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.layers import MergedSettings
 from lakeward.core.ports import Source
-from lakeward.entrypoints.patterns import is_pattern, name_of_entry, plain, table_name
+from lakeward.entrypoints.blame import Blame, is_of_defaults
+from lakeward.entrypoints.patterns import is_pattern, table_name
 
 if TYPE_CHECKING:
     from lakeward.entrypoints.settings import Configured
 
-Check: TypeAlias = Callable[[Mapping[str, Any], str], object]
-"""Raises ConfigError for settings that cannot be; errors name where they are from."""
+Check: TypeAlias = Callable[[Mapping[str, Any]], object]
+"""Raises ConfigError for settings that cannot be."""
 
 
-def find_refused_tables(
-    content: Mapping[str, Any], merged: MergedSettings, check: Check
-) -> Mapping[str, LakewardError]:
+def find_refused_tables(blame: Blame, check: Check) -> Mapping[str, LakewardError]:
     """Return the tables that fail alone, by the names of their entries, with the reason.
 
-    Raises ConfigError for what is wrong with the rest: the sections of the pipeline, patterns, tables of the file.
-    Of two tables that do not go together the later one fails.
+    Raises ConfigError for what is wrong with the rest: the sections of the pipeline, defaults, patterns, tables of
+    the file. Of two tables that do not go together the later one fails.
     """
+    content, merged = blame.content, blame.merged
     tables: Mapping[str, Any] = content.get("tables", {})
     alone = [name for name in tables if name in merged.alone and not is_pattern(name)]
     rest = {name: own for name, own in tables.items() if name not in alone}
     base = {section: said for section, said in content.items() if section not in ("tables", "joined")}
     refused = _unreadable(merged)
-    check({**base, "tables": rest}, "")
+    check({**base, "tables": rest})
     patterns = {name: own for name, own in tables.items() if is_pattern(name)}
     for name in alone:
-        places = merged.places_of(name)
         try:
             table_name(name)
-            check({**base, "tables": {**patterns, name: tables[name]}}, " and ".join(places))
+            check({**base, "tables": {**patterns, name: tables[name]}})
         except ConfigError as error:
-            refused[name] = of_table(name, error, places)
+            if is_of_defaults(error):
+                raise
+            refused[name] = blame.of_table(name, error)
     fine = {name: tables[name] for name in alone if name not in refused}
     if not _goes_with(base, {**rest, **fine}, check):
-        refused |= _conflicting_tables(base, rest, fine, merged, check)
+        refused |= _conflicting_tables(base, rest, fine, blame, check)
     return refused
 
 
@@ -56,33 +57,25 @@ def _unreadable(merged: MergedSettings) -> dict[str, LakewardError]:
 
 def _goes_with(base: Mapping[str, Any], tables: Mapping[str, Any], check: Check) -> bool:
     try:
-        check({**base, "tables": tables}, "")
+        check({**base, "tables": tables})
     except ConfigError:
         return False
     return True
 
 
 def _conflicting_tables(
-    base: Mapping[str, Any], rest: Mapping[str, Any], fine: Mapping[str, Any], merged: MergedSettings, check: Check
+    base: Mapping[str, Any], rest: Mapping[str, Any], fine: Mapping[str, Any], blame: Blame, check: Check
 ) -> Mapping[str, LakewardError]:
     """Return the tables that do not go with those before them."""
     taken, refused = dict(rest), dict[str, LakewardError]()
     for name, own in fine.items():
         try:
-            check({**base, "tables": {**taken, name: own}}, "")
+            check({**base, "tables": {**taken, name: own}})
         except ConfigError as error:
-            refused[name] = of_table(name, error, merged.places_of(name))
+            refused[name] = blame.of_table(name, error)
         else:
             taken[name] = own
     return refused
-
-
-def of_table(name: str, error: LakewardError, places: Sequence[str]) -> LakewardError:
-    """Return an error that says of which table it is, and which places its settings are from."""
-    what = error.what if name in error.what else f"{name}: {error.what}"
-    new = [place for place in places if place not in error.what]
-    origin = f"its settings are from {' and '.join(new)}" if new else None
-    return ConfigError(what, found="\n".join(part for part in (error.found, origin) if part), todo=error.todo)
 
 
 def find_tables_refused_by_adapters(configured: Configured, container: Any) -> Mapping[TableName, LakewardError]:
@@ -101,14 +94,10 @@ def find_tables_refused_by_adapters(configured: Configured, container: Any) -> M
         del waiting[name]
         error = _config_error(container, configured.with_refused({**refused, **waiting}))
         if error is not None:
-            places = configured.merged.places_of(_text_of(configured, name))
-            refused[name] = of_table(str(name), error, places)
+            if is_of_defaults(error):
+                return {}
+            refused[name] = configured.blame.of_table(configured.entry_of(name), error)
     return refused
-
-
-def _text_of(configured: Configured, name: TableName) -> str:
-    named = (text for text in configured.merged.alone if plain(name_of_entry(text)) == plain(name))
-    return next(named, str(name))
 
 
 def _config_error(container: Any, configured: Configured | None = None) -> ConfigError | None:

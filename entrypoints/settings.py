@@ -27,6 +27,7 @@ from lakeward.core.nearest import nearest
 from lakeward.core.schema import Schema
 from lakeward.core.shape import shape
 from lakeward.core.shaping import TableRules
+from lakeward.entrypoints.blame import Blame
 from lakeward.entrypoints.both import read_by, with_both
 from lakeward.entrypoints.completing import Made, check_history, rules_of, with_catalogue
 from lakeward.entrypoints.histories import history_of
@@ -304,6 +305,16 @@ class Configured:
             if name in self.skipped and ("tables", text, "skip") in self.merged.places
         }
 
+    @property
+    def blame(self) -> Blame:
+        """What says of an error of these settings where it is from."""
+        return Blame(self.content, self.merged, self.file)
+
+    def entry_of(self, name: TableName) -> str:
+        """Return the name of a table as its entry has it."""
+        named = (text for text in self.content.get("tables", {}) if not is_pattern(text))
+        return next((text for text in named if plain(name_of_entry(text)) == plain(name)), str(name))
+
     def asks(self, name: TableName) -> bool:
         """Whether the catalogue is asked for a table."""
         return self.settings.catalogue is not None and self.tables[name].catalogue.ask
@@ -343,12 +354,28 @@ class Configured:
         names = [known.get(plain(name), name) for name in map(table_name, wanted)]
         for name in names:
             if name not in known.values():
+                self._refuse_left_out(name)
                 raise ConfigError(
                     f"{name} is not configured",
                     found="the tables are " + (", ".join(map(str, known.values())) or "none"),
                     todo=nearest(str(name), map(str, known.values())),
                 )
         return names
+
+    def _refuse_left_out(self, name: TableName) -> None:
+        """Raise ConfigError for a table that is left out, with the place that says so."""
+        entry = next((one for one in self.skipped if plain(one) == plain(name)), None)
+        if entry is None:
+            return
+        names = (self.entry_of(entry), *(pattern for pattern in self.patterns if takes(pattern, entry)))
+        places = (self.merged.places.get(("tables", text, "skip")) for text in names)
+        place = next(filter(None, places), str(self.file))
+        key = "`skip = true`" if place == str(self.file) else "`skip = true`, or `enabled = false`,"
+        raise ConfigError(
+            f"{entry} is left out",
+            found=f"{key} stands in {place}",
+            todo="Change it there, and run again: the table goes on where it was.",
+        )
 
     def sources_of(self, joined: TableName) -> Sequence[TableName]:
         """Return the tables that a joined one is made of."""
@@ -394,7 +421,9 @@ def validate(
     """
     if merged is None or not (merged.alone or merged.broken):
         return _validated(content, file, found, merged)
-    refused = find_refused_tables(content, merged, lambda part, where: _validated(part, file, where=where))
+    refused = find_refused_tables(
+        Blame(content, merged, file), lambda part: _validated(part, file, merged=merged)
+    )
     tables = {name: own for name, own in content.get("tables", {}).items() if name not in refused}
     by_name = {name_of_entry(name): error for name, error in refused.items()}
     others = [table for table in found if plain(table) not in map(plain, by_name)]
@@ -408,12 +437,12 @@ def _validated(
     found: Collection[TableName] = (),
     merged: MergedSettings | None = None,
     refused: Mapping[TableName, LakewardError] = MappingProxyType({}),
-    where: str = "",
 ) -> Configured:
     defaults, tables = content.get("defaults", {}), content.get("tables", {})
     if isinstance(defaults, Mapping) and isinstance(tables, Mapping):
         tables = with_both(with_patterns(tables, defaults, found))
-    settings = validated(Settings, {**content, "tables": tables}, where or str(file))
+    with Blame(content, merged or MergedSettings(content=content, places={}), file).defaults():
+        settings = validated(Settings, {**content, "tables": tables}, str(file))
     for part in ("source", "target", "ledger", "lease", "statistics"):
         said = getattr(settings, part)
         if said is not None and "kind" not in said:

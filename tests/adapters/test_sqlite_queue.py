@@ -95,14 +95,33 @@ def test_a_notice_in_work_is_no_dead_letter(tmp_path: Path) -> None:
     assert rows(tmp_path, "dead_letters") == []
 
 
-def test_a_file_that_is_no_queue_is_said_to_be_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("spoil", ["text", "pages", "schema"])
+def test_a_damaged_file_is_said_to_be_one_that_may_be_deleted(tmp_path: Path, spoil: str) -> None:
     queue = queue_in(tmp_path)
     queue.file.parent.mkdir()
-    queue.file.write_text("not a database, but some text that is long enough to be none" * 20)
+    if spoil == "text":
+        queue.file.write_text("not a database, but some text that is long enough to be none" * 20, "utf-8")
+    elif spoil == "pages":
+        queue.ring("a.a")
+        with queue.file.open("r+b") as file:
+            file.seek(100)
+            file.write(b"\xff" * 4000)
+    else:
+        with closing(sqlite3.connect(queue.file)) as db:
+            db.execute("CREATE TABLE notices (table_name TEXT)")
+    for use in (queue.receive, lambda: queue.acknowledge([Notice("a.a", "1")])):
+        with pytest.raises(StoreUnreachable, match=r"^the queue .*queue\.db is damaged, or is none") as refused:
+            use()
+        assert str(refused.value.todo).startswith("Delete the file: no change is lost with it")
+    queue.file.unlink()
+    assert queue.receive() == []
+
+
+def test_a_file_that_is_well_and_cannot_be_used_is_not_called_damaged(tmp_path: Path) -> None:
+    queue = queue_in(tmp_path)
+    queue.file.mkdir(parents=True)
     with pytest.raises(StoreUnreachable, match=r"the queue .*queue\.db cannot be used"):
         queue.receive()
-    with pytest.raises(StoreUnreachable):
-        queue.acknowledge([Notice("a.a", "1")])
 
 
 def test_what_the_settings_say_is_taken(tmp_path: Path) -> None:

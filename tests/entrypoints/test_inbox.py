@@ -275,7 +275,7 @@ class Away(MemoryQueue):
     """Does not answer for now, whatever it is asked."""
 
     def receive(self) -> Sequence[Notice]:
-        raise StoreUnreachable("the queue is away", found="no route to host")
+        raise StoreUnreachable("the queue is away", found="no route to host", todo="Look at the network.")
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
         raise StoreUnreachable("the queue is away")
@@ -294,7 +294,8 @@ def test_a_queue_that_does_not_answer_is_said_once_until_it_does() -> None:
         assert inbox.answers
         inbox.queue = queue
         inbox.receive()
-    assert [entry["log_level"] for entry in logs if entry["log_level"] == "warning"] == ["warning"] * 2
+    warnings = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert [entry["todo"] for entry in warnings] == ["Look at the network."] * 2
 
 
 def test_an_error_that_stays_so_is_raised_where_it_is_received_and_logged_else() -> None:

@@ -77,7 +77,62 @@ def test_a_table_of_the_file_is_broken_by_what_a_store_says_of_it(tmp_path: Path
     parts = '[tables."shop.orders"]\nkey = ["id"]\n[tables."shop.lines"]\nkey = ["id"]\n'
     configured = opened(tmp_path, {"tables": {"shop.orders": {"ties": "what"}}}, parts)
     assert configured.dimension(LINES).key == ("id",)
-    assert "lakeward.toml and " in refusal(configured, ORDERS).what
+    error = refusal(configured, ORDERS)
+    assert error.what == f"shop.orders: {tmp_path / 'more.json'}: the settings are not right"
+    parts = parts.replace("id", "is")
+    error = refusal(opened(tmp_path, {"tables": {"shop.orders": {"history_table": "x"}}}, parts), ORDERS)
+    both = f"{tmp_path / 'more.json'} and {tmp_path / 'lakeward.toml'}"
+    assert error.what == f"shop.orders: {both}: the settings are not right", "the store is named first"
+
+
+def test_a_key_of_the_file_that_fails_a_table_of_a_store_is_named_with_the_file(tmp_path: Path) -> None:
+    parts = '[tables."shop.orders"]\nkey = ["id"]\nties = "what"\n'
+    error = refusal(opened(tmp_path, {"tables": {"shop.orders": {"redelivery": 8}}}, parts), ORDERS)
+    assert error.what == f"shop.orders: {tmp_path / 'lakeward.toml'}: the settings are not right"
+
+
+@pytest.mark.parametrize(
+    ("defaults", "said"),
+    [
+        ({"lateness": "soon"}, "[defaults.lateness]: must be a duration"),
+        ({"partition_bye": ["id"]}, "[defaults] has no key 'partition_bye'"),
+        ({"quarantine": {"max_rows": 1, "rows": 2}}, "[defaults.quarantine] has no key 'rows'"),
+        ({"source": {"folders": "x"}}, "[defaults.source] has no key 'folders'"),
+    ],
+)
+@pytest.mark.parametrize("is_in_store", [False, True])
+def test_what_is_wrong_with_defaults_stops_all_and_is_said_of_them(
+    lakeward: Command, tmp_path: Path, defaults: Any, said: str, is_in_store: bool
+) -> None:
+    """Of a table that has the key itself nothing is said."""
+    own = {"partition_by": ["id"], "lateness": "1h", "quarantine": {}, "source": {}}
+    more = {"tables": {"shop.orders": FINE, "shop.lines": FINE, "shop.own": {**FINE, **own}}}
+    everywhere = {"defaults": defaults, **more}
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "more.json").write_text(json.dumps(everywhere if is_in_store else more), "utf-8")
+    (tmp_path / "all.json").write_text(json.dumps({"defaults": defaults}), "utf-8")
+    base = STORE if is_in_store else STORE.replace("stores = [", 'stores = [{ kind = "file", name = "all.json" }, ')
+    write(tmp_path, DMS, base)
+    ended = lakeward("settings", "check")
+    place = "more.json" if is_in_store else "all.json"
+    assert (ended.code, ended.err.splitlines()[0]) == (1, f"error: {place}: the settings are not right")
+    assert ended.err.splitlines()[1].strip().startswith(said)
+    assert "tables" not in ended.err.replace("under [tables]", "")
+
+
+def test_a_wrong_key_of_the_file_s_defaults_is_said_of_them_once(lakeward: Command, tmp_path: Path) -> None:
+    tables = '[tables."shop.orders"]\nkey = ["id"]\n[tables."shop.lines"]\nkey = 1\n'
+    write(tmp_path, MEMORY, '[defaults]\nties = "what"\n', tables)
+    lines = lakeward("settings", "check").err.splitlines()
+    assert lines[0] == "error: lakeward.toml: the settings are not right"
+    said = [line.strip().partition(":")[0] for line in lines[1:3]]
+    assert said == ["[defaults.ties]", '[tables."shop.lines".key]']
+    wrong = "redelivery = 0\n"
+    tables = f'[tables."shop.*"]\n{wrong}[tables."shop.orders"]\n{wrong}[tables."shop.lines"]\n'
+    write(tmp_path, MEMORY, "[defaults]\nredelivery = 7\n", tables)
+    lines = lakeward("settings", "check").err.splitlines()
+    said = [line.strip().partition(".redelivery")[0] for line in lines[1:-1]]
+    assert said == [f'[tables."shop.{name}"' for name in ("*", "orders", "lines")], "they say it themselves"
 
 
 def test_a_table_that_fails_is_not_run_by_the_patterns_that_would_take_it(tmp_path: Path) -> None:
@@ -272,7 +327,7 @@ def mixed(tmp_path: Path) -> Path:
 def test_check_says_what_is_wrong_by_table_and_ends_with_1(lakeward: Command) -> None:
     ended = lakeward("settings", "check")
     assert ended.code == 1
-    assert "error: shop.orders: lakeward.toml and more.json: the settings are not right" in ended.err
+    assert "error: shop.orders: more.json: the settings are not right" in ended.err
     assert "1 table fails until this is mended" in ended.out
     document = lakeward("settings", "check", "--json").document
     listed = {one["table"]: (one["from"], one["left_out"], one["error"] is None) for one in document["tables"]}
@@ -322,6 +377,20 @@ def test_the_others_are_planned_run_and_shown_and_what_is_left_out_is_said(lakew
         assert errors == {"shop.lines": None, "shop.orders": "ConfigError"}, command
         assert document["warnings"] == ["shop.old is left out, as more.json says."]
         assert document["exit_code"] == 4
+
+
+@pytest.mark.usefixtures("mixed")
+def test_a_table_that_is_left_out_is_named_with_the_place_that_says_so(lakeward: Command, tmp_path: Path) -> None:
+    ended = lakeward("run", "SHOP.old")
+    assert ended.code == 1
+    assert ended.err.splitlines()[:2] == [
+        "error: shop.old is left out",
+        "  `skip = true`, or `enabled = false`, stands in more.json",
+    ]
+    tables = '[tables."shop.*"]\nskip = true\n[tables."shop.b"]\nskip = false\n[tables."shop.old"]\n'
+    write(tmp_path, MEMORY, tables)
+    assert "  `skip = true` stands in lakeward.toml" in lakeward("run", "shop.old").err
+    assert "shop.c is not configured" in lakeward("run", "shop.c").err
 
 
 @pytest.mark.usefixtures("mixed")
@@ -492,7 +561,7 @@ def test_other_commands_go_on_with_the_others_and_say_what_is_wrong(
 ) -> None:
     ended = lakeward(*command)
     assert ended.code == 4
-    assert "error: shop.orders: lakeward.toml and more.json: the settings are not right" in ended.err
+    assert "error: shop.orders: more.json: the settings are not right" in ended.err
     assert lakeward(*command, "shop.lines").code == 0
     assert lakeward(*command, "shop.orders").code in (1, 4)
 
