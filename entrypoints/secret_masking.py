@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from lakeward.core.errors import ConfigError
@@ -83,6 +83,24 @@ def mask_urls(value: Any, key: str, kinds: Collection[str]) -> Any:
     if isinstance(value, list):
         return [mask_urls(inner, key, kinds) for inner in value]
     return HIDDEN if key == "url" and not _is_reference(value, kinds) else value
+
+
+def secret_names(value: Any, kinds: Collection[str], key: str = "") -> Iterator[SecretName]:
+    """Yield where settings say that secrets are, in one of these `kinds` of places.
+
+    >>> [*map(str, secret_names({"source": {"password": {"env": "DB"}, "path": "env:x"}}, ["env"]))]
+    ['env:DB']
+    """
+    if is_secret(key, value) and _is_reference(value, kinds):
+        ((kind, name),) = value.items() if isinstance(value, Mapping) else (value.split(":", 1),)
+        yield SecretName(kind, name)
+    elif isinstance(value, Mapping):
+        is_by_column = key in _MAPS_BY_COLUMN
+        for inner, one in value.items():
+            yield from secret_names(one, kinds, "" if is_by_column else str(inner))
+    elif isinstance(value, list):
+        for one in value:
+            yield from secret_names(one, kinds)
 
 
 def is_secret(key: str, value: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import ConfigError
+from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.layers import MergedSettings
 from lakeward.core.nearest import nearest
 from lakeward.core.numerals import format_count
@@ -20,10 +20,10 @@ from lakeward.entrypoints.context import (
     AsJson,
     Config,
     Debug,
-    container_of,
     open_settings,
     start_logging,
 )
+from lakeward.entrypoints.part_checks import PartChecks
 from lakeward.entrypoints.patterns import is_pattern, name_of_entry, plain, quoted, table_name, takes, with_patterns
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.secret_masking import mask_secrets, mask_urls
@@ -45,12 +45,17 @@ Example: [bold]lakeward settings show shop.orders[/]
 
 CHECK = """Read all settings, and say what is wrong, by table.
 
-A table of which a settings store says what cannot be fails alone. It ends with 1 where anything is wrong. Neither
-the catalogue of the source nor Spark is asked, nor are queue, ledger and lease.
+A table of which a settings store says what cannot be fails alone. The catalogue, the secrets, the source, the
+tables and the ledger are asked as a run does before its first batch, and it is said which part was asked. Nothing
+is written, no Spark is started, and it ends with 1 where anything is wrong.
 
 Example: [bold]lakeward settings check --json[/]
 """
 
+Ask = Annotated[
+    bool,
+    typer.Option(help="Ask services, or only make what the settings name of them, as for a test in CI."),
+]
 Table = Annotated[str | None, typer.Argument(help="Only this table, as schema.table.", show_default="all")]
 
 
@@ -165,44 +170,60 @@ def _written(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def check(config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False) -> int:
+def check(
+    ask: Ask = True, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
+) -> int:
     """Check."""
     start_logging("off", debug=debug)
-    configured = open_settings(config)
-    with container_of(configured) as container:
-        container.source(), container.target()
-        container.queue(), container.ledger(), container.lease(), container.statistics()
-        container.notifiers()
-    code = 1 if configured.refused else 0
+    checks = PartChecks(open_settings(config), ask)
+    checks()
+    configured, code = checks.configured, 0 if checks.is_fine else 1
     if as_json:
-        listed = [_checked(configured, name) for name in (*configured.tables, *configured.left_out)]
-        documents.emit("settings check", {"tables": listed, "exit_code": code})
+        listed = [_checked(checks, name) for name in (*configured.tables, *configured.left_out)]
+        parts = [{"part": one.part, "outcome": one.outcome, "error": _error(one.error)} for one in checks.done]
+        documents.emit("settings check", {"tables": listed, "parts": parts, "exit_code": code})
         return code
-    grid = view.grid("table", "settings from", "")
-    for name in (*configured.tables, *configured.left_out):
-        refused = "[red]wrong[/]" if name in configured.refused else ""
-        left_out = "left out" if name in configured.left_out else ""
-        grid.add_row(escaped(str(name)), escaped(", ".join(_places(configured, name))), refused or left_out)
-    out = view.console()
-    if configured.tables or configured.left_out:
-        out.print(grid)
-    troubles.print_errors(configured.refused.items())
-    if configured.refused:
-        number = format_count(len(configured.refused), "table fails", "tables fail")
-        out.print(f"{number} until this is mended; the others are run.")
-    else:
-        out.print("Nothing is wrong. Next: `lakeward plan`")
+    _show_check(checks)
     return code
 
 
-def _checked(configured: Configured, name: TableName) -> Mapping[str, Any]:
-    error = configured.refused.get(name)
+def _show_check(checks: PartChecks) -> None:
+    configured, out = checks.configured, view.console()
+    grid = view.grid("table", "settings from", "")
+    for name in (*configured.tables, *configured.left_out):
+        wrong = "[red]wrong[/]" if name in checks.wrong_tables else ""
+        left_out = "left out" if name in configured.left_out else ""
+        grid.add_row(escaped(str(name)), escaped(", ".join(_places(configured, name))), wrong or left_out)
+    if configured.tables or configured.left_out:
+        out.print(grid)
+    parts = view.grid("part", "")
+    for one in checks.done:
+        parts.add_row(one.part, escaped(one.outcome) if one.error is None else f"[red]{escaped(one.outcome)}[/]")
+    out.print(parts)
+    troubles.print_errors(checks.wrong_tables.items())
+    errors = {str(one.error): one.error for one in checks.done if one.error is not None}
+    for error in errors.values():
+        view.print_error(error)
+    if errors:
+        out.print("Mend this before a run.")
+    elif checks.wrong_tables:
+        number = format_count(len(checks.wrong_tables), "table fails", "tables fail")
+        out.print(f"{number} until this is mended; the others are run.")
+    else:
+        out.print("Nothing is wrong. Next: `lakeward plan`")
+
+
+def _checked(checks: PartChecks, name: TableName) -> Mapping[str, Any]:
     return {
         "table": str(name),
-        "from": _places(configured, name),
-        "left_out": name in configured.left_out,
-        "error": None if error is None else documents.error(error),
+        "from": _places(checks.configured, name),
+        "left_out": name in checks.configured.left_out,
+        "error": _error(checks.wrong_tables.get(name)),
     }
+
+
+def _error(found: LakewardError | None) -> Mapping[str, Any] | None:
+    return None if found is None else documents.error(found)
 
 
 def _places(configured: Configured, name: TableName) -> Sequence[str]:

@@ -14,8 +14,9 @@ from pydantic import BaseModel
 
 from lakeward.adapters.memory import MemoryTarget
 from lakeward.adapters.settings_file import SettingsFile
-from lakeward.core.dimension import Ordered, TableName
-from lakeward.core.errors import ConfigError, LakewardError, PluginError, StoreUnreachable
+from lakeward.core.dimension import Dimension, Ordered, TableName
+from lakeward.core.errors import ConfigError, LakewardError, PluginError, StoreUnreachable, TableError
+from lakeward.core.ports import Standing
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints import reference
 from lakeward.entrypoints.api import run
@@ -342,7 +343,7 @@ def test_check_says_what_is_wrong_by_table_and_ends_with_1(lakeward: Command) ->
 def test_check_of_settings_that_are_fine_ends_with_0(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, MEMORY, '[tables."shop.*"]\nkey = ["id"]\n')
     ended = lakeward("settings", "check")
-    assert (ended.code, ended.out) == (0, "Nothing is wrong. Next: `lakeward plan`\n")
+    assert (ended.code, ended.out.splitlines()[-1]) == (0, "Nothing is wrong. Next: `lakeward plan`")
     write(tmp_path, MEMORY, '[tables."shop.orders"]\nkye = 1\nlateness = "soon"\n')
     assert lakeward("settings", "check").code == 1
 
@@ -367,6 +368,99 @@ def test_check_says_what_is_wrong_with_queue_ledger_and_lease(
     ended = lakeward("settings", "check")
     assert ended.code == 1
     assert said in " ".join(ended.err.split())
+
+
+CATALOGUE = """
+[catalogue]
+kind = "jdbc"
+url = "jdbc:postgresql://127.0.0.1:1/shop"
+user = "me"
+password = { env = "DB_PASSWORD" }
+"""
+HASHED = """
+[tables."shop.orders"]
+key = ["id"]
+columns = { id = "int", token = "string" }
+rules = [{ rule = "hash", column = "token", to = "h", key = "env:PEPPER" }]
+"""
+
+
+def parts(document: Any) -> dict[str, list[tuple[str, str | None]]]:
+    """Return what became of the parts of a check, with what is wrong."""
+    found: dict[str, list[tuple[str, str | None]]] = {}
+    for one in document["parts"]:
+        found.setdefault(one["part"], []).append((one["outcome"], one["error"] and one["error"]["what"]))
+    return found
+
+
+def test_check_finds_all_that_a_run_would_refuse_at_first_and_writes_nothing(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A secret that is not there, one that is too short, a queue that is not right: all at once."""
+    (tmp_path / "landing/shop/orders").mkdir(parents=True)
+    monkeypatch.delenv("DB_PASSWORD", raising=False)
+    monkeypatch.setenv("PEPPER", "short")
+    write(tmp_path, DMS, CATALOGUE, '[queue]\nkind = "sqlite"\nvisible = "1m"\n', HASHED)
+    before = sorted(tmp_path.rglob("*"))
+    ended = lakeward("settings", "check", "--json")
+    assert sorted(tmp_path.rglob("*")) == before
+    found = parts(ended.document)
+    missing = "the secret env:DB_PASSWORD is not there"
+    assert ended.code == ended.document["exit_code"] == 1
+    assert found == {
+        "catalogue": [("wrong", missing)],
+        "secrets": [("wrong", missing), ("wrong", "the secret env:PEPPER is too short")],
+        "source": [("looked at", None)],
+        "tables": [("asked", None)],
+        "ledger": [("asked", None)],
+        "queue": [("wrong", "lakeward.toml: the settings are not right")],
+        "rules": [("not tried: that takes Spark (`lakeward plan`)", None)],
+    }
+    said = lakeward("settings", "check")
+    assert said.err.count(missing) == 1
+    assert said.out.splitlines()[-1] == "Mend this before a run."
+
+
+def test_check_asks_no_service_where_it_is_told_not_to(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PEPPER", raising=False)
+    write(tmp_path, DMS, CATALOGUE, '[queue]\nkind = "sqlite"\n', HASHED)
+    ended = lakeward("settings", "check", "--no-ask", "--json")
+    assert ended.code == 0
+    outcomes = {name: outcome for name, [(outcome, _)] in parts(ended.document).items()}
+    hides = "not asked: what it gives out is hidden from others"
+    not_asked = dict.fromkeys(("catalogue", "source", "tables", "ledger"), "not asked")
+    assert {**not_asked, "secrets": "not read", "queue": hides}.items() <= outcomes.items()
+
+
+def test_check_says_which_table_cannot_be_read_and_that_the_lake_or_the_ledger_does_not_answer(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: dict[TableName, LakewardError] = {}
+    usual = MemoryTarget.standing
+
+    def standing(self: MemoryTarget, dimension: Dimension) -> Standing:
+        if dimension.name in errors:
+            raise errors[dimension.name]
+        return usual(self, dimension)
+
+    monkeypatch.setattr(MemoryTarget, "standing", standing)
+    write(tmp_path, MEMORY, '[tables."shop.orders"]\nkey = ["id"]\n[tables."shop.lines"]\nkey = ["id"]\n')
+    errors[LINES] = TableError("shop.lines: its metadata are gone")
+    document = lakeward("settings", "check", "--json").document
+    assert [one["table"] for one in document["tables"] if one["error"] is not None] == ["shop.lines"]
+    assert parts(document)["tables"] == [("asked", None)]
+    assert "1 table fails until this is mended" in lakeward("settings", "check").out
+    errors[ORDERS] = StoreUnreachable("the catalog does not answer")
+    assert parts(lakeward("settings", "check", "--json").document)["tables"] == [
+        ("wrong", "the catalog does not answer")
+    ]
+    errors.clear()
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/ledger.db").write_text("no ledger, and long enough to be told from an empty one" * 20)
+    ((outcome, what),) = parts(lakeward("settings", "check", "--json").document)["ledger"]
+    assert (outcome, str(what).endswith("ledger.db cannot be used")) == ("wrong", True)
 
 
 @pytest.mark.usefixtures("mixed")
