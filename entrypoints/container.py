@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pluggy
 from dependency_injector import containers, providers
@@ -435,3 +435,15 @@ class Container(containers.DeclarativeContainer):
         make_joined_upkeep, configured=configured, source=source, target=target, tenure=tenure
     )
     rules = providers.Callable(check_rules, configured=configured, source=source, spark=spark, runtime=runtime)
+
+
+_SHARED: Final = ("spark", "manager", "registry", "lease", "tenure", "ledger", "statistics")
+"""Parts that do not depend on which tables there are."""
+
+
+def remake(before: Container, configured: Configured) -> Container:
+    """Return a container by other settings of tables, with the Spark, the ledger and the lease of one before."""
+    made = Container(configured=configured, on_fetch=before.on_fetch())
+    for name in _SHARED:
+        getattr(made, name).override(providers.Object(getattr(before, name)()))
+    return made

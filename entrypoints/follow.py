@@ -12,14 +12,16 @@ from typing import Final
 import structlog
 
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import EngineLost
+from lakeward.core.errors import EngineLost, LakewardError, SetupError
 from lakeward.core.ports import Notice
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.full_looks import FullLooks
 from lakeward.entrypoints.inbox import Inbox
-from lakeward.entrypoints.joining import Joining, JoinRun
+from lakeward.entrypoints.joining import Chosen, Joining, JoinRun
 from lakeward.entrypoints.line import Line, Turn
 from lakeward.entrypoints.run import check, ended, line_of, notices_for_others, settings_digests
+from lakeward.entrypoints.settings import Configured
+from lakeward.entrypoints.settings_watch import SettingsWatch
 from lakeward.entrypoints.stopping import Stop
 from lakeward.entrypoints.table_run import Observer, TableRun
 from lakeward.entrypoints.turns import Turns
@@ -45,10 +47,8 @@ def rest(poll: float, failures: int) -> float:
 Idle = Callable[[float], bool]
 """Waits so many seconds, or until somebody asks to stop; returns whether another process may have written."""
 
-
 Review = Callable[[Sequence[TableRun], Sequence[JoinRun]], None]
 """Looks at what became of the tables so far, between their turns: of those that were begun, and of joined ones."""
-
 
 Measure = Callable[[Sequence[TableRun], Sequence[JoinRun], int], None]
 """Takes the figures of the same tables once a turn has ended, and with each poll; so many tables wait in line."""
@@ -59,7 +59,8 @@ class Following:
     """Polls, and gives the tables that have word of something new their turns.
 
     Joined tables stand in line with the others, once one of their sources went on. A table that fails is let alone
-    for a while, which doubles with each failure in a row. There is a `review` with each poll, and before it waits.
+    for a while, which doubles with each failure in a row. It ends where the `watch` finds other settings of tables.
+    There is a `review` with each poll, and before it waits.
     """
 
     line: Line
@@ -72,16 +73,17 @@ class Following:
     reopen: Callable[[], None]
     review: Review
     measure: Measure
+    watch: SettingsWatch | None = None
     resting: dict[str, float] = field(default_factory=dict)
 
     def __call__(self) -> None:
-        """Follow until somebody asks to stop, or Java is gone; the turns in hand are waited for.
+        """Follow until somebody asks to stop, settings change, or Java is gone; the turns in hand are waited for.
 
         Raises SetupError where Spark cannot be started at all.
         """
         clock = self.stop.clock
         due, tell = clock(), clock() + _TELL_EVERY
-        while not self.stop.is_asked and not self._is_lost:
+        while not (self.stop.is_asked or self._is_lost or self._is_outdated):
             now = clock()
             if now >= due:
                 self._review()
@@ -97,7 +99,8 @@ class Following:
                 continue
             self._join()
             self._review()
-            seconds = min([due, *map(self._rested, self.line.waiting)]) - clock()
+            until = [due, *map(self._rested, self.line.waiting), *([] if self.watch is None else [self.watch.due])]
+            seconds = min(until) - clock()
             if seconds > 0 and self.idle(seconds):
                 self.reopen()
         while self.line.in_hand:
@@ -108,6 +111,10 @@ class Following:
 
     def _is_rested(self, now: float, table: str) -> bool:
         return self._rested(table) <= now
+
+    @property
+    def _is_outdated(self) -> bool:
+        return self.watch is not None and self.watch.is_changed()
 
     @property
     def _is_lost(self) -> bool:
@@ -159,6 +166,79 @@ class Following:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What became of the tables of a pipeline that was followed, and the container that was the last one."""
+
+    container: Container
+    chosen: Chosen
+    runs: Sequence[TableRun]
+    joined: Sequence[JoinRun]
+
+
+def follow_pipeline(
+    container: Container,
+    wanted: Chosen,
+    observer: Observer,
+    stop: Stop,
+    pool: Executor,
+    idle: Idle,
+    watch: SettingsWatch | None = None,
+    begin: Callable[[Container, Sequence[TableName]], None] = lambda _container, _tables: None,
+    review: Review = lambda _runs, _joined: None,
+    measure: Measure = lambda _runs, _joined, _waiting: None,
+) -> Followed:
+    """Follow tables until somebody asks to stop; return what became of each.
+
+    Where the `watch` finds other settings of tables, the turns in hand end, and all goes on as a new process would,
+    which `begin` does first: tables that came are followed, and those that are gone are left out.
+    Raises what `follow_tables` does.
+    """
+    runs: dict[str, TableRun] = {}
+    joins: dict[TableName, JoinRun] = {}
+    now = wanted
+    begin(container, now.tables)
+    while True:
+        joining = Joining(container, now.joined, stop, joins)
+        observing = (observer, stop, pool, idle, joining, review, measure)
+        follow_tables(container, now.tables, *observing, named=now.named, watch=watch, runs=runs)
+        found = None if watch is None or stop.is_asked else watch.take()
+        if watch is None or found is None:
+            break
+        tables = choose_again(found.configured(), wanted)
+        try:
+            check(found, tables.tables, pool)
+        except SetupError:
+            raise
+        except LakewardError as error:
+            watch.refuse(container, error)
+            continue
+        container, now = found, tables
+        _leave_out(runs, joins, now)
+        begin(container, now.tables)
+    return Followed(container, now, [run for run in runs.values() if run.is_begun], [*joins.values()])
+
+
+def choose_again(configured: Configured, wanted: Chosen) -> Chosen:
+    """Return what is `wanted` by settings that have changed: all tables, or those that were named and are there."""
+    if not wanted.named:
+        return Chosen([*configured.tables], [*configured.joined])
+    joined = [name for name in configured.joined if name in wanted.joined]
+    sources = [source for name in joined for source in configured.sources_of(name)]
+    tables = [name for name in wanted.tables if name in configured.tables]
+    return Chosen([*dict.fromkeys((*tables, *sources))], joined, named=True)
+
+
+def _leave_out(runs: Mapping[str, TableRun], joins: Mapping[TableName, JoinRun], now: Chosen) -> None:
+    """Let tables that are followed no more wait for nobody: what was done to them stays in the sums."""
+    for run in runs.values():
+        if run.table not in now.tables:
+            run.error, run.progress, run.awaited, run.alarms = None, None, None, ()
+    for join in joins.values():
+        if join.table not in now.joined:
+            join.error = None
+
+
 def follow_tables(
     container: Container,
     tables: Sequence[TableName],
@@ -171,14 +251,18 @@ def follow_tables(
     measure: Measure = lambda _runs, _joined, _waiting: None,
     *,
     named: bool = False,
+    watch: SettingsWatch | None = None,
+    runs: dict[str, TableRun] | None = None,
 ) -> list[TableRun]:
-    """Follow tables until somebody asks to stop; return what became of each that was looked at.
+    """Follow tables until somebody asks to stop, or the `watch` finds other settings of tables.
 
-    They are all looked at each time where a person `named` them, and the queue is left alone.
+    They are all looked at each time where a person `named` them, and the queue is left alone. Return what became of
+    each that was looked at; `runs` has what became of tables before, and takes in what becomes of them now.
     Raises SetupError where Spark cannot be started at all, and ConfigError for rules that it does not take.
     """
     check(container, tables, pool)
-    runs = {str(table): TableRun(table, reports=deque(maxlen=1)) for table in tables}
+    every = {} if runs is None else runs
+    runs = {str(table): every.setdefault(str(table), TableRun(table, reports=deque(maxlen=1))) for table in tables}
     configured, joined = container.configured(), {str(t): t for t in joining.tables}
     read_by = settings_digests(configured, runs)
     looks = FullLooks(configured.look_at_all_every, lambda: round(stop.clock() * 1_000_000), read_by)
@@ -204,6 +288,7 @@ def follow_tables(
             reopen=reopen,
             review=review,
             measure=measure,
+            watch=watch,
         )
         following()
     return [run for run in runs.values() if run.is_begun]

@@ -181,6 +181,10 @@ class StoresSettings(Strict):
         description="Settings stores, each a table with its `kind` and the keys of that kind. A later one counts "
         "more than those before it, and all of them more than this file.",
     )
+    read_every: Annotated[str, AfterValidator(_pause)] = Field(
+        "1m",
+        description="How often `run --follow` reads settings again which are in stores, as `30s`, `1m` or `1h`.",
+    )
 
 
 def _several(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, TypeAlias
@@ -18,6 +18,7 @@ from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.numerals import format_count
 from lakeward.entrypoints import catalogue, documents, joined_view, troubles, view
+from lakeward.entrypoints.container import remake
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
     AsJson,
@@ -30,7 +31,7 @@ from lakeward.entrypoints.context import (
     start_logging,
 )
 from lakeward.entrypoints.findings import Findings, layouts, look, remember
-from lakeward.entrypoints.follow import follow_tables
+from lakeward.entrypoints.follow import follow_pipeline
 from lakeward.entrypoints.joining import Chosen, Joining, JoinRun, chosen
 from lakeward.entrypoints.leasing import alone, of_follower, of_writer
 from lakeward.entrypoints.lines import Lines
@@ -40,8 +41,11 @@ from lakeward.entrypoints.notifying import Notifying, notifying
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.run import hands, run_tables
 from lakeward.entrypoints.settings import Configured
+from lakeward.entrypoints.settings_watch import SettingsWatch
 from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.stores import address, read_settings_of
 from lakeward.entrypoints.table_run import TableRun
+from lakeward.entrypoints.upkeep import micros
 from lakeward.entrypoints.writing_back import write_back
 
 log = structlog.get_logger()
@@ -102,8 +106,8 @@ def run(
     run_id = start_logging(log, debug=debug, reports=once and not as_json)
     configured = open_settings(config, asks=True)
     wanted = chosen(configured, tables or ())
-    way = _once if once else partial(_follow, port=metrics)
-    ran = carry_out(configured, wanted, way, _end_of(max_minutes), follows=not once)
+    way = _once if once else partial(_follow, place=config, port=metrics)
+    ran = carry_out(configured, wanted, way, _end_of(max_minutes))
     if as_json:
         documents.emit("run", {"run": run_id, **document(ran)})
     else:
@@ -125,28 +129,36 @@ class Ran:
     was_stopped: bool = False
 
 
-_Done: TypeAlias = tuple[Sequence[TableRun], Sequence[JoinRun], Findings]
-Way: TypeAlias = Callable[[Configured, Chosen, Stop], _Done]
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of the tables, by settings that may have changed on the way of one that `follows`."""
+
+    configured: Configured
+    runs: Sequence[TableRun]
+    joined: Sequence[JoinRun]
+    found: Findings
+    follows: bool = False
+
+
+Way: TypeAlias = Callable[[Configured, Chosen, Stop], Done]
 """How tables are run: once, or on and on."""
 
 
-def carry_out(
-    configured: Configured, wanted: Chosen, way: Way, until: float | None = None, *, follows: bool = False
-) -> Ran:
+def carry_out(configured: Configured, wanted: Chosen, way: Way, until: float | None = None) -> Ran:
     """Run tables, until nothing waits or the run is asked to stop: by a signal, or at a time of the clock.
 
-    One that `follows` ends because it is asked to, which is no reason of its own for an exit code.
+    One that follows ends because it is asked to, which is no reason of its own for an exit code.
     """
     stop = Stop(view.console(stderr=True).print, until=until)
     with stop.listening():
-        runs, joined, found = way(configured, wanted, stop)
-        code = exit_code(runs, joined) or (3 if found.strays else 0)
-        if not follows and stop.is_asked and code in (0, 3):
+        done = way(configured, wanted, stop)
+        code = exit_code(done.runs, done.joined) or (3 if done.found.strays else 0)
+        if not done.follows and stop.is_asked and code in (0, 3):
             code = 75  # what was not begun waits for the next run
-    for run in runs:
-        said = run.words_of_others(configured.read[run.table])
-        run.cautions = (*found.cautions.get(run.table, ()), *said)
-    return Ran(runs, joined, found, code, stop.was_asked)
+    for run in done.runs:
+        said = run.words_of_others(done.configured.read.get(run.table, run.table))
+        run.cautions = (*done.found.cautions.get(run.table, ()), *said)
+    return Ran(done.runs, done.joined, done.found, code, stop.was_asked)
 
 
 def carry_out_once(
@@ -174,7 +186,7 @@ def show_all(ran: Ran, *, is_chosen: bool) -> None:
         view.print_unconfigured(ran.found.unconfigured)
 
 
-def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginManager | None = None) -> _Done:
+def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginManager | None = None) -> Done:
     tables = wanted.tables
     with (
         alone(configured, manager) as container,
@@ -188,14 +200,17 @@ def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginMan
             runs = run_tables(container, tables, bars, stop, pool, named=wanted.named)
             joining = Joining(container, wanted.joined, stop)
             joining.all(pool)
-            found = _after(container, tables, runs, joining, people)  # what was read shows more
+            found = _after(container, tables, runs, joining.runs.values(), people)  # what was read shows more
             figures.end(runs, joining.runs.values())
-            return runs, [*joining.runs.values()], found.with_cautions(layouts(container, tables))
+            found = found.with_cautions(layouts(container, tables))
+            return Done(configured, runs, [*joining.runs.values()], found)
 
 
-def _follow(configured: Configured, wanted: Chosen, stop: Stop, port: int | None = None) -> _Done:
-    """Follow, with the lock lent while nothing is in hand: other commands of the pipeline can have it then."""
-    tables = wanted.tables
+def _follow(configured: Configured, wanted: Chosen, stop: Stop, place: str, port: int | None = None) -> Done:
+    """Follow, with the lock lent while nothing is in hand: other commands of the pipeline can have it then.
+
+    Settings of the stores that the settings at a `place` name are read again from time to time.
+    """
     with (
         locked(configured.state, "follow", "follows", "It goes on until it is stopped, with SIGTERM or Ctrl-C."),
         locked(configured.state) as lock,
@@ -205,10 +220,13 @@ def _follow(configured: Configured, wanted: Chosen, stop: Stop, port: int | None
         measuring(container, port) as figures,
         notifying(container) as people,
     ):
-        found = _before(configured, container, tables).with_cautions(layouts(container, tables))
-        for table, said in found.cautions.items():
-            for words in said:
-                log.warning("caution", table=str(table), what=words)
+
+        def begin(container: Any, tables: Sequence[TableName]) -> None:
+            people.container = container
+            found = _before(container.configured(), container, tables)
+            for table, said in found.with_cautions(layouts(container, tables)).cautions.items():
+                for words in said:
+                    log.warning("caution", table=str(table), what=words)
 
         def idle(seconds: float) -> bool:
             def lend() -> bool:
@@ -220,20 +238,34 @@ def _follow(configured: Configured, wanted: Chosen, stop: Stop, port: int | None
             return tenure.lend(lend, stop.pause, lambda: stop.is_asked)
 
         with hands(container) as pool:
-            joining = Joining(container, wanted.joined, stop)
-            observing = (Lines(), stop, pool, idle, joining, people.review, figures.measure)
-            runs = follow_tables(container, tables, *observing, named=wanted.named)
-            found = _after(container, tables, runs, joining, people)
-            figures.end(runs, joining.runs.values())
-            return runs, [*joining.runs.values()], found
+            watch = _watch(container, place, stop)
+            looking = (watch, begin, people.review, figures.measure)
+            ended = follow_pipeline(container, wanted, Lines(), stop, pool, idle, *looking)
+            found = _after(ended.container, ended.chosen.tables, ended.runs, ended.joined, people)
+            figures.end(ended.runs, ended.joined)
+            return Done(ended.container.configured(), ended.runs, ended.joined, found, follows=True)
+
+
+def _watch(container: Any, place: str, stop: Stop) -> SettingsWatch | None:
+    """Return what reads the settings again, where they are in stores; a file alone counts until the next start."""
+    said = container.configured().settings.settings
+    if not said.stores and address(place) is None:
+        return None
+    return SettingsWatch(
+        lambda: read_settings_of(place)[0], container, micros(said.read_every) / 1_000_000, stop.clock, remake
+    )
 
 
 def _after(
-    container: Any, tables: Sequence[TableName], runs: Sequence[TableRun], joining: Joining, people: Notifying
+    container: Any,
+    tables: Sequence[TableName],
+    runs: Sequence[TableRun],
+    joined: Iterable[JoinRun],
+    people: Notifying,
 ) -> Findings:
     """Look at what the source has once tables are done, write down how they were left, and tell who is to know."""
     found = look(container, tables)
-    told = people.tell(runs, [*joining.runs.values()], found.strays)
+    told = people.tell(runs, joined, found.strays)
     return replace(found, warnings=(*found.warnings, *write_back(container, runs), *told))
 
 

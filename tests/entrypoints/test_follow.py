@@ -21,21 +21,33 @@ from structlog.testing import capture_logs
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import AlarmRaised, EngineLost, SetupError, SourceError, StoreUnreachable, TableError
+from lakeward.core.errors import (
+    AlarmRaised,
+    ConfigError,
+    EngineLost,
+    LakewardError,
+    SetupError,
+    SourceError,
+    StoreUnreachable,
+    TableError,
+)
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.job import STEPS, Report
+from lakeward.core.layers import MergedSettings, SettingsLayer, merge
 from lakeward.core.ledger import Limits, Past, Taken
 from lakeward.core.loads import Awaited
 from lakeward.core.ports import Notice
 from lakeward.entrypoints import follow, joining
 from lakeward.entrypoints.commands.run import exit_code
 from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.context import complete
 from lakeward.entrypoints.failures import failure_of
-from lakeward.entrypoints.follow import follow_tables
+from lakeward.entrypoints.follow import Followed, follow_pipeline, follow_tables
 from lakeward.entrypoints.inbox import Inbox
-from lakeward.entrypoints.joining import Joining
+from lakeward.entrypoints.joining import Chosen, Joining
 from lakeward.entrypoints.line import Line, Turn
-from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.settings import Configured, validate
+from lakeward.entrypoints.settings_watch import SettingsWatch
 from lakeward.entrypoints.stopping import Stop
 from lakeward.entrypoints.table_run import TableRun
 from lakeward.entrypoints.turns import Turns
@@ -130,8 +142,8 @@ class Lake:
         found = self.target.tables.get(table)
         return {} if found is None else {key: row.cells["state"] for key, row in found.rows.items()}
 
-    def container(self) -> Container:
-        container = Container(configured=validate(SETTINGS, Path("lakeward.toml")))
+    def container(self, configured: Configured | None = None) -> Container:
+        container = Container(configured=configured or validate(SETTINGS, Path("lakeward.toml")))
         container.manager.override(providers.Object(plugins()))
         for name in ("source", "target", "ledger", *(["queue"] if self.queue is not None else [])):
             getattr(container, name).override(providers.Object(getattr(self, name)))
@@ -621,6 +633,189 @@ def test_a_table_that_failed_is_looked_at_again_though_the_queue_forgot_it() -> 
         lake.source.errors.clear()
         watching, _ = followed(lake, until=lake.now + 120, is_enough=mended)
     assert watching.commits == [(NAMES[0].table, 1)]
+
+
+# Settings that change in their stores.
+
+EVERY = 60.0
+OWN: dict[str, Any] = {"key": ["id"], "columns": {"id": "int", "state": "int"}}
+BASE = {name: said for name, said in SETTINGS.items() if name not in ("tables", "joined")}
+
+
+@dataclass
+class Stores:
+    """What stores say of tables from a time of the lake on: keys of tables, more sections, or an error."""
+
+    lake: Lake
+    said: dict[float, Any]
+    reads: list[float] = field(default_factory=list)
+    base: Mapping[str, Any] = field(default_factory=lambda: BASE)
+
+    def read(self) -> MergedSettings:
+        self.reads.append(self.lake.now)
+        said = self.said[max(at for at in self.said if at <= self.lake.now)]
+        if isinstance(said, LakewardError):
+            raise said
+        file = SettingsLayer(origin="lakeward.toml", content=self.base, fails_whole=True)
+        broken = {name: own for name, own in said["tables"].items() if isinstance(own, LakewardError)}
+        whole = {name: own for name, own in said["tables"].items() if name not in broken}
+        return merge([file, SettingsLayer(origin="the store", content={**said, "tables": whole}, broken=broken)])
+
+    def follow(
+        self, until: float, wanted: Sequence[TableName] | None = None
+    ) -> tuple[Followed, list[Mapping[str, Any]]]:
+        """Follow as a process does, until a time of the lake; return the log, too."""
+        merged, lake = self.read(), self.lake
+        container = lake.container(complete(validate(merged.content, Path("lakeward.toml"), merged=merged)))
+        stop = Stop(lambda _: None, until=until, clock=lambda: lake.now)
+
+        def idle(seconds: float) -> bool:
+            lake.now += min(seconds, until - lake.now)
+            lake.deliver()
+            return False
+
+        lake.deliver()
+        names = [*container.configured().tables] if wanted is None else wanted
+        chosen = Chosen(names, [], named=wanted is not None)
+        watch = SettingsWatch(self.read, container, EVERY, lambda: lake.now, lambda _, made: lake.container(made))
+        with capture_logs() as logs:
+            ended = follow_pipeline(container, chosen, Watching(lake, stop), stop, Inline(), idle, watch)
+        return ended, [dict(line) for line in logs if line["log_level"] != "debug"]
+
+
+def tables(*names: TableName, **others: Any) -> dict[str, Any]:
+    """Return what a store says of tables; others by the name within the schema."""
+    said = {str(name): OWN for name in names}
+    return {"tables": {**said, **{f"shop.{name}": own for name, own in others.items()}}}
+
+
+def test_a_table_that_a_store_adds_is_followed_in_bounded_time_and_one_that_it_removes_is_not() -> None:
+    lake = waiting(*[(table, 1) for table in NAMES])
+    lake.arrivals += [(300.0, table, 2) for table in NAMES]
+    stores = Stores(lake, {0.0: tables(*NAMES[:2]), 95.0: tables(NAMES[0], NAMES[2])})
+    ended, logs = stores.follow(500)
+    assert [lake.state(table).get((1,)) for table in NAMES] == [2, 1, 2]
+    assert stores.reads[1:] == [60.0 * number for number in range(1, 9)], "no more often than it is told to"
+    assert {run.table: run.batches for run in ended.runs} == {NAMES[0]: 2, NAMES[1]: 1, NAMES[2]: 2}
+    (line,) = [line for line in logs if line["event"] == "the settings have changed"]
+    assert (line["new"], line["left_out"], line["changed"]) == (["shop.lines"], ["shop.orders"], [])
+
+
+def test_a_table_that_is_disabled_waits_and_goes_on_where_it_was_once_it_is_enabled() -> None:
+    lake = waiting(*[(table, 1) for table in NAMES])
+    lake.arrivals += [(100.0, NAMES[1], 2)]
+    lake.source.errors[NAMES[1]] = BROKEN
+    disabled = tables(NAMES[0], orders={**OWN, "skip": True})
+    stores = Stores(lake, {0.0: tables(*NAMES[:2]), 30.0: disabled, 200.0: tables(*NAMES[:2])})
+    ended, _ = stores.follow(190)
+    assert lake.state(NAMES[1]) == {}
+    assert exit_code(ended.runs) == 0, "one that is left out has no error any more"
+    lake.source.errors.clear()
+    stores.follow(400)
+    assert lake.state(NAMES[1]) == {(1,): 2, (2,): 2}
+    assert lake.target.tables[NAMES[1]].progress.batch == 2
+
+
+def test_other_keys_of_a_table_count_as_in_a_new_process() -> None:
+    """Another key needs the table to be made anew: it fails alone, until the settings are as they were."""
+    lake = waiting(*[(table, 1) for table in NAMES[:2]])
+    lake.arrivals += [(100.0, table, 2) for table in NAMES[:2]] + [(300.0, NAMES[1], 3)]
+    other = tables(NAMES[0], orders={**OWN, "key": ["state"]})
+    stores = Stores(lake, {0.0: tables(*NAMES[:2]), 50.0: other})
+    ended, _ = stores.follow(200)
+    ended_anew, _ = Stores(lake, {0.0: other}).follow(210)
+    found, anew = ({run.table: run.error for run in one.runs} for one in (ended, ended_anew))
+    assert found[NAMES[0]] is anew[NAMES[0]] is None
+    assert str(found[NAMES[1]]) == str(anew[NAMES[1]])
+    assert "shop.orders: its key cannot become another" in str(anew[NAMES[1]])
+    Stores(lake, {0.0: other, 220.0: tables(*NAMES[:2])}).follow(400)
+    assert lake.state(NAMES[1])[1,] == 3
+
+
+def test_a_broken_entry_fails_its_table_alone_until_it_is_mended() -> None:
+    lake = waiting(*[(table, 1) for table in NAMES[:2]])
+    lake.arrivals += [(100.0, table, 2) for table in NAMES[:2]]
+    broken = {0.0: tables(*NAMES[:2]), 50.0: tables(NAMES[0], orders={"ties": "what"}), 200.0: tables(*NAMES[:2])}
+    stores = Stores(lake, broken)
+    ended, logs = stores.follow(190)
+    assert (lake.state(NAMES[0])[1,], lake.state(NAMES[1])[1,]) == (2, 1)
+    assert {str(run.table): str(run.error).splitlines()[0] for run in ended.runs if run.error is not None} == {
+        "shop.orders": "shop.orders: the store: the settings are not right"
+    }
+    assert told(logs).count("failed") == 1
+    stores.follow(400)
+    assert lake.state(NAMES[1])[1,] == 2
+    unread = tables(NAMES[0], orders=ConfigError("item shop.orders is no map"))
+    ended, _ = Stores(lake, {0.0: tables(*NAMES[:2]), 450.0: unread}).follow(600)
+    assert [str(run.error) for run in ended.runs if run.error is not None] == ["item shop.orders is no map"]
+
+
+AWAY = StoreUnreachable("dynamodb table lakeward does not answer", found="no route", todo="Look at the network.")
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        (AWAY, AWAY.what),
+        ({**tables(*NAMES), "defaults": {"ties": "what"}}, "the store: the settings are not right"),
+        ({**tables(*NAMES), "joined": {"dw.dim": {}}}, "lakeward.toml: the settings are not right"),
+        ({**tables(*NAMES[1:]), "joined": SETTINGS["joined"]}, "dw.dim"),
+    ],
+)
+def test_what_cannot_be_read_again_is_warned_of_once_and_what_is_known_counts(said: Any, error: str) -> None:
+    lake = waiting((NAMES[0], 1))
+    lake.arrivals += [(150.0, NAMES[0], 2), (450.0, NAMES[0], 3), (450.0, NAMES[2], 1)]
+    stores = Stores(lake, {0.0: tables(*NAMES[:2]), 50.0: said, 300.0: tables(*NAMES), 500.0: AWAY})
+    ended, logs = stores.follow(600)
+    assert (lake.state(NAMES[0])[1,], lake.state(NAMES[2])[1,]) == (3, 1)
+    warnings = [line for line in logs if line["log_level"] == "warning"]
+    assert [line["error"].startswith(error) for line in warnings[:1]] == [True]
+    assert len(warnings) == 2, "once, and once more when the store is away later"
+    assert exit_code(ended.runs) == 0
+
+
+def test_settings_of_the_pipeline_count_from_the_next_start_and_it_says_so() -> None:
+    lake = waiting((NAMES[0], 1))
+    changed = {**tables(*NAMES), "pipeline": {"name": "shop", "parallel": 7, "poll": "1h"}, "settings": {}}
+    stores = Stores(lake, {0.0: tables(NAMES[0]), 50.0: changed})
+    ended, logs = stores.follow(300)
+    assert [line["sections"] for line in logs if line["log_level"] == "warning"] == [["pipeline"]]
+    configured = ended.container.configured()
+    assert (configured.settings.pipeline.parallel, len(configured.tables)) == (1, 3)
+
+
+def test_of_tables_that_a_person_named_no_other_is_followed() -> None:
+    lake = waiting(*[(table, 1) for table in NAMES])
+    stores = Stores(lake, {0.0: tables(NAMES[0]), 50.0: tables(*NAMES), 150.0: tables(NAMES[2])})
+    ended, _ = stores.follow(300, NAMES[:1])
+    assert ([run.table for run in ended.runs], ended.chosen.tables) == ([NAMES[0]], [])
+    assert lake.state(NAMES[1]) == lake.state(NAMES[2]) == {}
+
+
+def test_rules_that_are_refused_leave_the_settings_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, usual = waiting(*[(table, 1) for table in NAMES]), follow.check
+
+    def check(container: Container, names: Sequence[TableName], pool: Executor) -> None:
+        if NAMES[2] in names:
+            raise ConfigError("shop.lines: Spark does not take this rule")
+        usual(container, names, pool)
+
+    monkeypatch.setattr(follow, "check", check)
+    stores = Stores(lake, {0.0: tables(*NAMES[:2]), 50.0: tables(*NAMES)})
+    lake.arrivals += [(200.0, NAMES[0], 2)]
+    ended, logs = stores.follow(400)
+    assert (ended.chosen.tables, lake.state(NAMES[0])[1,]) == (NAMES[:2], 2)
+    assert [line["error"] for line in logs if line["log_level"] == "warning"] == [
+        "shop.lines: Spark does not take this rule"
+    ]
+
+
+def test_a_table_that_comes_is_joined_and_turns_in_hand_are_not_cut_off(joint: Joint) -> None:
+    joint.lake.arrivals = [(0.0, NAMES[0], 1)]
+    stores = Stores(joint.lake, {0.0: tables(*NAMES), 50.0: {**tables(*NAMES), "joined": SETTINGS["joined"]}})
+    ended, _ = stores.follow(100)
+    assert joint.seen == [(60.0, 1)]
+    assert [str(run.table) for run in ended.joined] == ["dw.dim"]
 
 
 # What it keeps.

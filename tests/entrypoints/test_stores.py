@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from commands import Command
 from projects import DMS, MEMORY, write
 from pydantic import BaseModel
+from tenancies import DynamoDb
 
 from lakeward.adapters.memory import MemoryTarget
 from lakeward.adapters.settings_file import SettingsFile
@@ -23,6 +25,7 @@ from lakeward.entrypoints.api import run
 from lakeward.entrypoints.context import open_settings
 from lakeward.entrypoints.secret_masking import HIDDEN, is_secret, mask_secrets, mask_urls
 from lakeward.entrypoints.settings import Configured, load, of_program
+from lakeward.entrypoints.stopping import Stop
 from lakeward.entrypoints.stores import address
 
 STORE = """
@@ -471,6 +474,46 @@ def test_the_others_are_planned_run_and_shown_and_what_is_left_out_is_said(lakew
         assert errors == {"shop.lines": None, "shop.orders": "ConfigError"}, command
         assert document["warnings"] == ["shop.old is left out, as more.json says."]
         assert document["exit_code"] == 4
+
+
+class Moving(Stop):
+    """Time passes where the process pauses, and no other; `then` is done in the first pause."""
+
+    now, then = 0.0, staticmethod(lambda: None)
+
+    def __init__(self, say: Callable[[str], None], *, until: float | None = None) -> None:
+        super().__init__(say, until=200.0, clock=lambda: self.now)
+
+    def pause(self, seconds: float) -> None:
+        Moving.then()
+        self.now += seconds
+
+
+@pytest.mark.parametrize("has_lease", [False, True])
+def test_a_process_that_follows_takes_in_what_changes_in_a_store(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dynamodb: DynamoDb, has_lease: bool
+) -> None:
+    """The lease stays that of the process, whatever tables there are."""
+
+    def change() -> None:
+        tables = {"shop.lines": FINE, "shop.orders": {**FINE, "skip": True}}
+        (tmp_path / "more.json").write_text(json.dumps({"tables": tables}), "utf-8")
+
+    monkeypatch.setattr(dynamodb, "clock", lambda: time.time_ns() // 1000)
+    lease = f'[lease]\nkind = "dynamodb"\ntable = "{dynamodb.table}"\n' if has_lease else ""
+    monkeypatch.setattr("lakeward.entrypoints.commands.run.Stop", Moving)
+    monkeypatch.setattr(Moving, "then", staticmethod(change))
+    (tmp_path / "more.json").write_text(json.dumps({"tables": {"shop.orders": FINE}}), "utf-8")
+    write(tmp_path, MEMORY, STORE, lease)
+    ended = lakeward("run", "--follow", "--json", "--log", "json")
+    assert ended.code == 0
+    assert [one["table"] for one in ended.document["tables"]] == ["shop.orders", "shop.lines"]
+    assert ended.document["warnings"] == ["shop.orders is left out, as more.json says."]
+    lines = [json.loads(line) for line in ended.err.splitlines()]
+    (line,) = [line for line in lines if line["event"] == "the settings have changed"]
+    assert (line["new"], line["left_out"]) == (["shop.lines"], ["shop.orders"])
+    items = dynamodb.client.scan(TableName=dynamodb.table, ConsistentRead=True)["Items"]
+    assert [item["owner"]["S"] for item in items] == ["", ""] * has_lease, "it is given back"
 
 
 @pytest.mark.usefixtures("mixed")
