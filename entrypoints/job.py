@@ -1,4 +1,4 @@
-"""A run as a job of a platform: its arguments, the session that is there, a report, and how it ends.
+"""A command as a job of a platform: its arguments, the session that is there, a report, and how it ends.
 
 `entrypoints.glue` and `entrypoints.emr` are the scripts; docs/aws/jobs.md is their page.
 """
@@ -17,10 +17,19 @@ import structlog
 
 from lakeward.adapters.s3.access import find_access, is_url, normal, split
 from lakeward.core.errors import ConfigError, LakewardError
+from lakeward.core.nearest import nearest
 from lakeward.entrypoints import documents
 from lakeward.entrypoints.cli import exit_code_of
 from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.context import AT_END, container_of, open_settings, start_logging
+from lakeward.entrypoints.job_command import (
+    COMMANDS,
+    RUN,
+    WITHOUT_SPARK,
+    add_parameters,
+    carry_out,
+    words_of,
+)
 from lakeward.entrypoints.joining import chosen
 from lakeward.entrypoints.logs import RUN_IDS, bind_run_ids
 from lakeward.entrypoints.settings import Configured
@@ -36,12 +45,15 @@ class JobFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a job is asked for: `tables`, or those that read an `object`, by its URL; none of both are all.
+    """What a job is asked for: a `command`, and what it takes.
 
-    `formats` are those that the platform brings (None: it does not say).
+    A run has `tables`, or those that read an `object`, by its URL; none of both are all. Another command has
+    `words`, as the command line takes them. `formats` are those that the platform brings (None: it does not say).
     """
 
     settings: str
+    command: str = RUN
+    words: Sequence[str] = ()
     tables: Sequence[str] = ()
     object: str | None = None
     report: str | None = None
@@ -60,13 +72,19 @@ _TODO: Final = "docs/aws/jobs.md lists what a job takes. Nothing was run."
 
 def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> Request:
     """Read `--key value` and `--key=value`; raises ConfigError for keys that are neither ours nor `reserved`."""
+    command = _command_of(arguments)
     parser = _Parser(allow_abbrev=False, add_help=False, usage="")
+    parser.add_argument("--command")
     parser.add_argument("--settings", required=True)
-    parser.add_argument("--tables", default="")
-    parser.add_argument("--object")
     parser.add_argument("--report")
-    parser.add_argument("--max-minutes", type=_minutes)
     parser.add_argument("--datalake-formats")
+    if command == RUN:
+        parser.add_argument("--tables", default="")
+        parser.add_argument("--object")
+        parser.add_argument("--max-minutes", type=_minutes)
+    else:
+        parser.set_defaults(tables="", object=None, max_minutes=None)
+        add_parameters(parser, command)
     for name in RUN_IDS:
         parser.add_argument(f"--{name}")
     found, others = parser.parse_known_args(list(arguments))
@@ -76,6 +94,8 @@ def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> 
         raise ConfigError("--object and --tables do not go together: tables follow from the object", todo=_TODO)
     return Request(
         settings=found.settings,
+        command=command,
+        words=() if command == RUN else words_of(command, found),
         tables=[name.strip() for name in found.tables.split(",") if name.strip()],
         object=found.object,
         report=found.report,
@@ -83,6 +103,20 @@ def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> 
         formats=None if said is None else {name.strip().lower() for name in said.split(",")},
         run_ids={name: value for name in RUN_IDS if (value := getattr(found, name)) is not None},
     )
+
+
+def _command_of(arguments: Sequence[str]) -> str:
+    """Return the command that a job is asked for; raises ConfigError for one that is no job."""
+    parser = _Parser(allow_abbrev=False, add_help=False, usage="")
+    parser.add_argument("--command", default=RUN)
+    command = str(parser.parse_known_args(list(arguments))[0].command)
+    if command not in COMMANDS:
+        raise ConfigError(
+            f"there is no job for the command {command!r}",
+            found=f"jobs are of {', '.join(COMMANDS)}",
+            todo=nearest(command, COMMANDS) or _TODO,
+        )
+    return command
 
 
 _OF_PIP: Final = "python-modules-installer-option"
@@ -117,11 +151,12 @@ def _minutes(text: str) -> float:
 
 
 def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, Any]:
-    """Run tables once as the arguments of a job say, and return the document of `lakeward run --json`.
+    """Run tables once, or carry out another command, as the arguments of a job say; return its document of JSON.
 
     The last log line has the sum of it, and `--report` all. Raises JobFailed where a table failed, nothing could be
-    run, a signal stopped the run, or the report cannot be written. What is held or inexact (exit code 3) does not
-    fail a job, and neither does the end of `--max-minutes` (75, without an error).
+    done, a signal stopped the run, or the report cannot be written. What is held or inexact (exit code 3) does not
+    fail a job, and neither does the end of `--max-minutes` (75, without an error) of a run. What `verify` finds
+    does.
     """
     run_id = start_logging("json", debug=False)
     request, errors = None, list[str]()
@@ -133,7 +168,9 @@ def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, A
         except LakewardError as error:
             content = {"error": documents.error(error), "exit_code": exit_code_of(error)}
         ids = {} if request is None else request.run_ids
-        document = documents.json_values("run", {"run": run_id, **ids, **content})
+        command = RUN if request is None else request.command
+        structlog.contextvars.bind_contextvars(run=run_id, **ids)
+        document = documents.json_values(command, {"run": run_id, **ids, **content})
         errors += _errors(document)
         if request is not None and request.report is not None:
             errors += _write(request.report, json.dumps(document, indent=2, ensure_ascii=False))
@@ -148,8 +185,12 @@ def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, A
 def _carry_out(request: Request) -> Mapping[str, Any]:
     from lakeward.adapters.spark.session import using_session  # noqa: PLC0415  # a wrong argument needs no Spark
 
+    if request.command in WITHOUT_SPARK:
+        return carry_out(request.command, request.words, request.settings)
     configured = _open(request)
     with using_session(_session(configured)):
+        if request.command != RUN:
+            return carry_out(request.command, request.words, request.settings)
         tables = request.tables if request.object is None else tables_that_read(configured, request.object)
         wanted = chosen(configured, tables)
         ran = running.carry_out_once(configured, wanted, minutes=request.max_minutes)
@@ -215,14 +256,25 @@ def _write(place: str, text: str) -> Sequence[str]:
 
 
 def _applied(document: Mapping[str, Any]) -> Mapping[str, int]:
-    """Return how many events of each table were applied."""
-    return {one["table"]: one["counts"]["applied"] for one in document.get("tables", ())}
+    """Return how many events of each table a run applied."""
+    return {one["table"]: one["counts"]["applied"] for one in document.get("tables", ()) if "counts" in one}
 
 
 def _errors(document: Mapping[str, Any]) -> Sequence[str]:
-    """Return what failed, in words: the whole, or tables."""
-    found = [document.get("error"), *(one["error"] for one in document.get("tables", ()))]
-    found += [one["error"] for one in document.get("joined", ())]
+    """Return what fails the job, in words: the whole, tables, or what the exit code says without an error."""
+    found = [document.get("error"), *map(_error_of, document.get("tables", ()))]
+    found += map(_error_of, document.get("joined", ()))
     words = [". ".join(str(part) for part in (e["what"], e["found"], e["todo"]) if part) for e in found if e]
-    stopped = ["A signal stopped the run: what was not begun waits for the next one."]
-    return [*words, *(stopped if document.get("was_stopped") else [])]
+    command, code = document["command"], document["exit_code"]
+    if command == RUN:
+        stopped = ["A signal stopped the run: what was not begun waits for the next one."]
+        return [*words, *(stopped if document.get("was_stopped") else [])]
+    if code == 0 or (code == 3 and command != "verify"):
+        return []
+    return words or [f"`lakeward {command}` ended with {code}: the report has what it found."]
+
+
+def _error_of(table: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return what failed of a table, or ended its last run."""
+    found: Mapping[str, Any] | None = table.get("error") or table.get("last_error")
+    return found

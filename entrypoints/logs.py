@@ -51,7 +51,10 @@ def _drop_failure(_logger: object, _method: str, event: structlog.typing.EventDi
 
 
 def configure(*, as_json: bool, level: str = "info", reports: bool = False) -> str:
-    """Set up logging to standard error and return the id of this run; with `reports` its end says what failed."""
+    """Set up logging to standard error and return the id of this run; with `reports` its end says what failed.
+
+    What an orchestrator calls the run stays bound.
+    """
     run = uuid.uuid4().hex[:12]
     colors = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     renderer: structlog.typing.Processor = (
@@ -70,8 +73,9 @@ def configure(*, as_json: bool, level: str = "info", reports: bool = False) -> s
         logger_factory=_to_stderr,
         cache_logger_on_first_use=False,
     )
+    ids = ids_of_run()
     structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(run=run)
+    structlog.contextvars.bind_contextvars(run=run, **ids)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     return run
 

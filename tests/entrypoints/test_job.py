@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from buckets import Buckets
+from projects import DMS, ORDERS, write
 
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints import emr, glue, job
@@ -121,6 +125,148 @@ def test_a_report_that_cannot_be_written_hides_no_error(tmp_path: Path, capsys: 
     with pytest.raises(JobFailed, match="unknown argument"):
         job.run(["--settings", "a.toml", "--what"])
     assert json.loads(capsys.readouterr().err.splitlines()[-1])["exit_code"] == 1
+
+
+# Other commands.
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "words"),
+    [
+        ("status", [], []),
+        ("status", ["--tables", "shop.a, shop.b", "--schema"], ["--schema", "--", "shop.a", "shop.b"]),
+        ("maintain", ["--tables=shop.a", "--dry-run", "true"], ["--dry-run", "--", "shop.a"]),
+        ("maintain", ["--dry-run", "false"], []),
+        ("maintain", ["--dry-run"], ["--dry-run"]),
+        ("verify", ["--against", "source", "--wait=10m", "--keys", "TRUE"],
+         ["--against=source", "--keys", "--wait=10m"]),
+        ("ack", ["--alarm", "LEDGER-003", "--reason=it is, as it is", "--table", "shop.a"],
+         ["--reason=it is, as it is", "--", "shop.a", "LEDGER-003"]),
+        ("load-complete", ["--table", "shop.a", "--by", "me"], ["--by=me", "--", "shop.a"]),
+        ("reload", ["--table", "shop.a", "--withdraw", "yes"], ["--withdraw", "--", "shop.a"]),
+    ],
+)
+def test_a_command_takes_what_the_command_line_does(command: str, arguments: list[str], words: list[str]) -> None:
+    of_glue = ["--JOB_NAME", "shop", "--TempDir", "s3://tmp/", "--enable-metrics"]
+    every = [*of_glue, "--command", command, "--settings", "a.toml", *arguments, "--JOB_ID", "j_1"]
+    request = read_arguments(every, glue.RESERVED)
+    assert (request.command, request.words, request.settings) == (command, words, "a.toml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--command", "statsu"], "there is no job for the command 'statsu'"),
+        (["--command", "demo"], "there is no job for the command 'demo'"),
+        (["--command", "status", "--max-minutes", "3"], "unknown argument --max-minutes"),
+        (["--command", "status", "--object", "s3://a/b"], "unknown argument --object"),
+        (["--command", "ack", "--table", "shop.a"], "required: --alarm"),
+        (["--command", "maintain", "--dry-run", "perhaps"], "--dry-run is neither true nor false"),
+        (["--command", "maintain", "--config", "b.toml"], "unknown argument --config"),
+        (["--dry-run"], "unknown argument --dry-run"),
+    ],
+)
+def test_what_a_command_does_not_take_is_refused_by_name(arguments: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        read_arguments(["--settings", "a.toml", *arguments])
+
+
+@dataclass
+class Jobs:
+    """Jobs of a platform in a folder with a landing of DMS, by the vector that the platform hands on."""
+
+    folder: Path
+    monkeypatch: pytest.MonkeyPatch
+    report: Any = field(default=None)
+
+    def __call__(self, script: ModuleType, **arguments: str) -> Any:
+        """Start a job and return its report."""
+        report = self.folder / "report.json"
+        report.unlink(missing_ok=True)
+        pairs = {"settings": str(self.folder / "lakeward.toml"), "report": str(report), **arguments}
+        added = ["--JOB_NAME", "shop", "--TempDir", "s3://tmp/"] if script is glue else []
+        words = [word for key, value in pairs.items() for word in (f"--{key}", value)]
+        self.monkeypatch.setattr("sys.argv", ["main.py", *added, *words])
+        try:
+            script.main()  # type: ignore[attr-defined]
+        finally:
+            self.report = json.loads(report.read_text("utf-8")) if report.exists() else None
+        return self.report
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    """A landing with a full load that has a gap; no session of Spark is there, and none is needed."""
+    write(tmp_path, DMS, ORDERS)
+    for number in (1, 3):
+        file = tmp_path / f"landing/shop/orders/LOAD0000000{number}.csv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{number}\n", "utf-8")
+    monkeypatch.setattr(job, "_session", lambda _: None)
+    return Jobs(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("script", [glue, emr])
+def test_an_alarm_is_answered_by_jobs_alone(
+    script: ModuleType, jobs: Jobs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(JobFailed, match="LOAD00000003"):
+        jobs(script)
+    status = jobs(script, command="status", correlation_id="7f")
+    assert (status["command"], status["exit_code"], status["correlation_id"]) == ("status", 3, "7f")
+    assert [alarm["code"] for alarm in status["tables"][0]["alarms"]] == ["LEDGER-004"]
+    with pytest.raises(JobFailed, match="LEDGER-005"):
+        jobs(script, command="ack", table="shop.orders", alarm="LEDGER-005", reason="no")
+    acked = jobs(script, command="ack", table="shop.orders", alarm="LEDGER-004", reason="there is none", by="me")
+    assert (acked["command"], acked["exit_code"], acked["by"]) == ("ack", 0, "me")
+    capsys.readouterr()
+    assert jobs(script, command="status", tables="shop.orders", task_id="t")["exit_code"] == 0
+    (line,) = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert (line["event"], line["exit_code"], line["task_id"]) == ("ended", 0, "t")
+
+
+def test_each_command_ends_as_on_the_command_line(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> None:
+    for command, arguments, said in (
+        ("load-complete", {"table": "shop.orders"}, "shop.orders"),
+        ("reload", {"table": "shop.none"}, "shop.none is not configured"),
+        ("verify", {}, "say what of them is to be verified: either --history or --against source"),
+        ("verify", {"history": "true", "wait": "1m"}, "--keys and --wait go with --against source"),
+    ):
+        with pytest.raises(JobFailed, match=said):
+            jobs(glue, command=command, **arguments)
+        assert (jobs.report["command"], jobs.report["exit_code"]) == (command, 1)
+        assert json.loads(capsys.readouterr().err.splitlines()[-1])["event"] == "ended"
+    for file in (jobs.folder / "landing/shop/orders").iterdir():
+        file.write_text("1\n", "utf-8")
+    maintained = jobs(glue, command="maintain", **{"dry-run": "true"})
+    assert (maintained["command"], maintained["done"], maintained["exit_code"]) == ("maintain", False, 0)
+    assert [table["table"] for table in maintained["tables"]] == ["shop.orders"]
+
+
+def test_what_verify_finds_fails_its_job(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    for code, tables, said in (
+        (3, [{"table": "shop.orders", "error": None}], r"`lakeward verify` ended with 3: the report"),
+        (75, [], r"`lakeward verify` ended with 75"),
+        (4, [{"table": "a.b", "error": {"what": "it is gone", "found": None, "todo": "look"}}], "it is gone. look"),
+    ):
+        found = {"tables": tables, "exit_code": code}
+        monkeypatch.setattr(job, "carry_out", lambda *_, found=found: found)
+        with pytest.raises(JobFailed, match=said):
+            jobs(glue, command="verify", history="true")
+    monkeypatch.setattr(job, "carry_out", lambda *_: {"tables": [], "exit_code": 3})
+    assert jobs(glue, command="status")["exit_code"] == 3
+    monkeypatch.setattr(job, "carry_out", lambda *_: {"tables": [], "exit_code": 0})
+    assert jobs(glue, command="verify", history="true")["exit_code"] == 0
+
+
+def test_a_command_that_needs_no_spark_is_given_none(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: object) -> None:
+        raise AssertionError("Spark is started")
+
+    monkeypatch.setattr(job, "_session", fails)
+    assert jobs(glue, command="status")["exit_code"] == 0
+    with pytest.raises(AssertionError, match="Spark is started"):
+        jobs(glue, command="maintain")
 
 
 def test_a_platform_that_was_started_with_another_format_is_told(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import structlog
 from commands import Command, Ended
 from projects import write
 
+from lakeward.entrypoints.logs import bind_run_ids, configure, ids_of_run, undoing
+
 TWO = (
     shop.SETTINGS
     + """
@@ -117,3 +119,14 @@ def test_what_a_command_sets_up_ends_with_it_however_it_ends(
     lakeward(*words)
     assert structlog.get_config() == before
     assert structlog.contextvars.get_contextvars() == {}
+
+
+def test_a_command_within_a_job_keeps_what_an_orchestrator_calls_the_run() -> None:
+    undo = undoing()
+    try:
+        bind_run_ids({"dag_name": "nightly"})
+        assert configure(as_json=True) != configure(as_json=True)
+        assert ids_of_run() == {"dag_name": "nightly"}
+    finally:
+        undo()
+    assert ids_of_run() == {}

@@ -1,0 +1,123 @@
+"""Commands as jobs of a platform: what the command line has as arguments and options, as `--key value` alone."""
+
+from __future__ import annotations
+
+import io
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from typing import Any, Final
+
+import typer
+
+from lakeward.core.errors import ConfigError, LakewardError
+from lakeward.entrypoints.cli import application
+from lakeward.entrypoints.context import AT_END
+
+RUN: Final = "run"
+WITH_SPARK: Final = ("plan", "maintain", "verify", "ack", "truncate")
+WITHOUT_SPARK: Final = ("status", "load-complete", "reload")
+COMMANDS: Final = (RUN, *WITH_SPARK, *WITHOUT_SPARK)
+
+_OF_JOBS: Final = ("config", "as_json", "log", "debug", "yes", "help")
+"""Options that a job sets itself, or has no use for."""
+
+_TRUE, _FALSE = ("", "true", "yes", "1"), ("false", "no", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class JobParameter:
+    """An argument or an option of a command: its key for a job, and how the command line writes it.
+
+    `option` is its name there, None for an argument that has only a place; a list is separated by commas.
+    """
+
+    key: str
+    option: str | None
+    is_flag: bool
+    is_list: bool
+    is_required: bool
+
+    def words(self, value: str) -> Sequence[str]:
+        """Return what the command line has for a value; raises ConfigError for a flag that is neither."""
+        if self.is_flag:
+            if value.lower() not in (*_TRUE, *_FALSE):
+                raise ConfigError(f"--{self.key} is neither true nor false", found=repr(value))
+            return [str(self.option)] if value.lower() in _TRUE else []
+        values = [part.strip() for part in value.split(",") if part.strip()] if self.is_list else [value]
+        return values if self.option is None else [f"{self.option}={part}" for part in values]
+
+
+def parameters_of(command: str) -> Sequence[JobParameter]:
+    """Return what a command takes as a job, in its order: a key is the name that its help shows."""
+    (found,) = typer.main.get_group(application(command)).commands.values()
+    return [_parameter(one) for one in found.params if one.name not in _OF_JOBS]
+
+
+def _parameter(found: Any) -> JobParameter:
+    is_argument = found.param_type_name == "argument"
+    shown = (found.metavar or found.name).lower() if is_argument else found.opts[0].removeprefix("--")
+    return JobParameter(
+        key=shown,
+        option=None if is_argument else found.opts[0],
+        is_flag=bool(getattr(found, "is_flag", False)),
+        is_list=found.nargs == -1 or found.multiple,
+        is_required=found.required,
+    )
+
+
+def add_parameters(parser: ArgumentParser, command: str) -> None:
+    """Let a parser of a job take what a command does; a flag may stand without a value."""
+    for one in parameters_of(command):
+        value: dict[str, Any] = {"nargs": "?", "const": "true"} if one.is_flag else {}
+        parser.add_argument(f"--{one.key}", dest=f"of_command_{one.key}", required=one.is_required, **value)
+
+
+def words_of(command: str, found: Namespace) -> Sequence[str]:
+    """Return the arguments and options of a command as the command line takes them, arguments last."""
+    options, arguments = list[str](), list[str]()
+    for one in parameters_of(command):
+        value = getattr(found, f"of_command_{one.key}")
+        if value is not None:
+            (arguments if one.option is None else options).extend(one.words(value))
+    return [*options, *(["--", *arguments] if arguments else [])]
+
+
+def carry_out(command: str, words: Sequence[str], settings: str) -> Mapping[str, Any]:
+    """Carry a command out in this process, and return its document.
+
+    Raises what the command does, and ConfigError for what it does not take.
+    """
+    printed = io.StringIO()
+    app = application(command)
+    log = ["--log=json"] if "log" in _names_of(app) else []
+    with _own_end(), redirect_stdout(printed):
+        try:
+            app([command, "--json", f"--config={settings}", *log, *words], standalone_mode=False)
+        except LakewardError:
+            raise
+        except Exception as error:
+            if not hasattr(error, "format_message"):
+                raise
+            message = error.format_message()
+            raise ConfigError(f"the arguments of the job are wrong: {message}", todo="Nothing was done.") from error
+    content: dict[str, Any] = json.loads(printed.getvalue())
+    return {name: value for name, value in content.items() if name not in ("schema_version", "command")}
+
+
+def _names_of(app: typer.Typer) -> Sequence[str]:
+    (found,) = typer.main.get_group(app).commands.values()
+    return [str(one.name) for one in found.params]
+
+
+@contextmanager
+def _own_end() -> Iterator[None]:
+    """Let the command undo what it did itself, and leave what the job will."""
+    of_job = AT_END.pop_all()
+    try:
+        yield
+    finally:
+        AT_END.close()
+        AT_END.push(of_job)
