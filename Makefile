@@ -89,7 +89,7 @@ long: setup ## Run what the gate has no time for: 2,000 endpoints of DMS, and ex
 		tests/test_facts.py tests/test_lateness.py tests/test_restarted_logs.py tests/test_refused_files.py \
 		tests/test_headers.py tests/test_path_columns.py tests/test_messages_of_other_tables.py \
 		tests/test_live_demo.py tests/test_live_databases.py tests/adapters/kafka/test_cases.py \
-		tests/adapters/kafka/test_registries.py tests/test_packaged_jobs.py
+		tests/adapters/kafka/test_registries.py tests/test_packaged_jobs.py tests/test_airflow.py
 
 servers: setup ## Fetch the broker and Connect, and install the databases that tests start, as root on Debian (test does it)
 	@$(BIN)/python tests/support/brokers.py || echo "The broker or Kafka Connect is missing: tests that start one are skipped, unless LAKEWARD_SERVERS=required"
@@ -123,6 +123,7 @@ lock: ## Resolve the dependencies anew, from pyproject.toml into requirements/ (
 	build/lock/bin/uv pip compile --quiet $(COMPILE) --group build --output-file requirements/build.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --extra s3 --extra kafka --extra msk --extra delta --extra hudi --group dev --output-file requirements/dev.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark-3.5 --extra s3 --extra kafka --extra hudi --group dev --output-file requirements/dev-3.5.txt
+	build/lock/bin/uv pip compile --quiet $(COMPILE) --group airflow --output-file requirements/airflow.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE_JOB) --extra spark --extra s3 --extra kafka --extra msk --extra delta --constraint requirements/dev.txt --output-file entrypoints/job_package/lock-4.1.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE_JOB) --extra spark-3.5 --extra s3 --extra kafka --extra msk --extra delta --extra hudi --constraint requirements/dev-3.5.txt --output-file entrypoints/job_package/lock-3.5.txt
 

@@ -20,7 +20,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     left = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
     shutil.copytree(ROOT / "examples", copies, ignore=left, dirs_exist_ok=True)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "--target", target, *sorted(copies.iterdir())], check=True)
+    plugins = sorted(made.parent for made in copies.glob("*/pyproject.toml"))
+    subprocess.run([*command, "--target", target, *plugins], check=True)
     return target
 
 
