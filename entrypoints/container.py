@@ -21,22 +21,33 @@ from lakeward.core.errors import ConfigError, EngineLost
 from lakeward.core.job import Beside, Job
 from lakeward.core.joined.keeping import JoinJob, Joins
 from lakeward.core.ports import (
+    Adoption,
     Backlog,
+    Companion,
+    DirectLoads,
     Landing,
+    Layout,
     Lease,
     Ledger,
+    Maintenance,
     Notice,
     Notifier,
+    Opened,
+    Quarantine,
     Queue,
     RawDescriber,
+    Reading,
     Registration,
     Source,
     SourceCatalogue,
     SourceDatabase,
     Statistics,
     Strays,
+    Table,
     TableDescriber,
     Target,
+    Verification,
+    Versions,
 )
 from lakeward.core.schema import Schema
 from lakeward.entrypoints.joins import JoinedSettings
@@ -48,7 +59,7 @@ from lakeward.entrypoints.shaping import check_rules, shaped
 from lakeward.plugins import Registry, Runtime, Shelf
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.options import keys_of
-from lakeward.plugins.registry import clock
+from lakeward.plugins.registry import check_parts, clock
 
 P = TypeVar("P")
 
@@ -308,7 +319,7 @@ def make_job(
     dimension = configured.dimension(table, source.lateness, source.sequences)
     ruled = shaped(source, configured.rules(table), spark, runtime.secret)
     books = Books(ledger=ledger, now=runtime.now, whole_every=configured.full_listing)
-    opened = target.open(dimension)
+    opened = _open(target, dimension)
     return Job(
         dimension=dimension,
         source=ruled,
@@ -322,6 +333,28 @@ def make_job(
         check=(lambda: None) if tenure is None else tenure.check,
         beside=[_beside(target, name) for name in configured.beside(table)],
     )
+
+
+_PARTS: Final[Mapping[str, type]] = {
+    "table": Table,
+    "companion": Companion,
+    "quarantine": Quarantine,
+    "versions": Versions,
+    "maintenance": Maintenance,
+    "adoption": Adoption,
+    "layout": Layout,
+    "verification": Verification,
+    "reading": Reading,
+    "loads": DirectLoads,
+}
+"""The ports of a table that is opened."""
+
+
+def _open(target: Target[Any], dimension: Dimension) -> Opened[Any]:
+    """Open a table; raises PluginError where a part of it lacks something, which no run should find half-way."""
+    opened = target.open(dimension)
+    check_parts(opened, Opened, _PARTS)
+    return opened
 
 
 def _beside(target: Target[Any], name: TableName) -> Beside:
@@ -360,7 +393,7 @@ def make_joined_upkeep(
     stands = target.standing(bare)
     dimension = replace(bare, schema=stands.schema or bare.schema, key=stands.progress.key or ())
     check = (lambda: None) if tenure is None else tenure.check
-    return Job(dimension=dimension, source=source, opened=target.open(dimension), check=check)
+    return Job(dimension=dimension, source=source, opened=_open(target, dimension), check=check)
 
 
 def make_catalogue(registry: Registry, configured: Configured, runtime: Runtime) -> SourceCatalogue:

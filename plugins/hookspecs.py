@@ -12,8 +12,12 @@ if TYPE_CHECKING:
 
 PROJECT: Final = "lakeward"
 
-API: Final = (1, 0)
-"""The version of hooks, ports and registry. What is added raises the second number, any other change the first."""
+API: Final = (2, 0)
+"""The version of hooks, ports and registry.
+
+What plugins may use or have, and need not, raises the second number; what they must have, or have in another way,
+the first: docs/hooks.md tells what changed.
+"""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)

@@ -167,19 +167,29 @@ def _not_loaded(found: str) -> PluginError:
 def _refuse_other_versions(manager: pluggy.PluginManager) -> None:
     """Refuse plugins of another plugin API, before their hooks are looked at. One that says none is of 1.0."""
     for name, plugin in manager.list_name_plugin():
-        wanted = getattr(plugin, "LAKEWARD_API", (1, 0))
-        if not _is_version(wanted):
+        if name in BUILTIN:
+            continue
+        wanted = getattr(plugin, "LAKEWARD_API", None)
+        if wanted is not None and not _is_version(wanted):
             raise _not_loaded(f"{name}: LAKEWARD_API is {wanted!r}, and not two numbers such as {API}")
-        if not _is_had(wanted):
+        if not _is_had(wanted or _SILENT):
             raise _of_another_version(name, wanted)
 
 
-def _of_another_version(name: str, wanted: tuple[int, int], found: str | None = None) -> PluginError:
-    versions = f"the plugin needs {_shown(wanted)}; lakeward {__version__} has {_shown(API)}"
+_SILENT: Final = (1, 0)
+"""The version of a plugin that says none."""
+
+
+def _of_another_version(name: str, wanted: tuple[int, int] | None, found: str | None = None) -> PluginError:
+    needs = f"needs {_shown(wanted)}" if wanted else f"says no version, which is {_shown(_SILENT)}"
+    versions = f"the plugin {needs}; lakeward {__version__} has {_shown(API)}"
+    is_newer = wanted is not None and wanted > API
+    mend = f"Install a newer {'lakeward' if is_newer else name}, or uninstall the plugin."
+    own = f" If it is yours: docs/hooks.md tells what changed. Then say `LAKEWARD_API = {API}` in its module."
     return PluginError(
         f"{name} is written for another version of the plugin API",
         found=versions if found is None else f"{versions}; {found}",
-        todo=f"Install a newer {'lakeward' if wanted > API else name}, or uninstall the plugin.",
+        todo=mend if is_newer else mend + own,
     )
 
 

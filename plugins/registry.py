@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -155,14 +155,41 @@ class Shelf(Generic[P]):
             raise
         except (Exception, SystemExit) as error:
             raise failed(self.origin(name), f"making the {self.kind} {name!r}", error) from error
-        lacking = [name for name in {*self._members} - {*dir(made)} if not hasattr(made, name)]
-        if lacking:
+        if lacking := _lacking(made, self._members):
             raise PluginError(
                 f"what the plugin {self.origin(name)} makes is no {self.kind}",
-                found=f"{name!r} is of the type {type(made).__name__}, which lacks {', '.join(sorted(lacking))}",
-                todo="Mend the plugin; `docs/hooks.md` has what belongs to each port.",
+                found=f"{name!r} is of the type {type(made).__name__}, which lacks {', '.join(lacking)}",
+                todo=_MEND,
             )
         return made
+
+
+_MEND: Final = "Mend the plugin; `docs/hooks.md` has what belongs to each port."
+
+
+def check_parts(made: object, whole: type, ports: Mapping[str, type]) -> None:
+    """Raise PluginError where a part of what a plugin made lacks something of its port, naming it.
+
+    `ports` are those of the attributes of `made`, which is a `whole`; one that is None is not there.
+    """
+    if not isinstance(made, whole):
+        raise PluginError(
+            f"what a plugin makes is no {whole.__name__}", found=f"it is a {type(made).__name__}", todo=_MEND
+        )
+    for name, port in ports.items():
+        part = getattr(made, name)
+        lacking = () if part is None else _lacking(part, _members(port))
+        if lacking:
+            raise PluginError(
+                f"what the plugin {type(part).__module__} makes is no {port.__name__}",
+                found=f"`{name}` is of the type {type(part).__name__}, which lacks {', '.join(lacking)}",
+                todo=_MEND,
+            )
+
+
+def _lacking(made: object, members: Iterable[str]) -> Sequence[str]:
+    """Return what is lacking, without asking a property for its value."""
+    return sorted(name for name in {*members} - {*dir(made)} if not hasattr(made, name))
 
 
 def _module_of(factory: Callable[..., object]) -> str:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,13 @@ from commands import Command
 from projects import MEMORY, ORDERS, write
 
 import lakeward as package
+from lakeward.adapters.memory import MemoryTarget
 from lakeward.adapters.spark.errors import lost
+from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, EngineLost, PluginError, SetupError
 from lakeward.core.job import Job
 from lakeward.core.pipeline import apply_changes
+from lakeward.core.progress import Progress
 from lakeward.entrypoints import archive, cli
 from lakeward.entrypoints.commands import jars
 from lakeward.entrypoints.commands import plan as planning
@@ -587,3 +591,28 @@ def test_a_stopped_run_says_so(lakeward: Command, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(cli, "application", lambda *_: stopped)
     assert lakeward("run").code == 130
+
+
+class OldCompanion:
+    """What was kept beside a table by plugins of another version."""
+
+    def recall(self, progress: Progress) -> None:
+        """Recall nothing."""
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_table_of_which_a_plugin_lacks_a_method_is_refused_before_its_first_batch(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    usual = MemoryTarget.open
+
+    def open_old(self: MemoryTarget, dimension: Dimension) -> Any:
+        return replace(usual(self, dimension), companion=OldCompanion())  # type: ignore[arg-type]
+
+    monkeypatch.setattr(MemoryTarget, "open", open_old)
+    write(tmp_path, shop.SETTINGS)
+    ended = lakeward(command, "--json")
+    (table,) = ended.document["tables"]
+    assert (ended.code, table["error"]["kind"]) == (4, "PluginError")
+    assert table["error"]["what"] == f"what the plugin {__name__} makes is no Companion"
+    assert table["error"]["found"].endswith("which lacks applied, remember, trim, write_down")

@@ -23,8 +23,9 @@ from lakeward.plugins.manager import BUILTIN, load, registry_of, who_raised
 
 
 def plugin(name: str, **hooks: Any) -> ModuleType:
+    """Return a plugin for this plugin API, unless it says another; None says none."""
     module = ModuleType(name)
-    for hook, function in hooks.items():
+    for hook, function in {"LAKEWARD_API": API, **hooks}.items():
         setattr(module, hook, hookimpl(function) if callable(function) else function)
     return module
 
@@ -155,7 +156,7 @@ def test_a_plugin_that_cannot_be_imported_is_named(
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"), [("LAKEWARD_API = (2, 0)", "2.0"), ("LAKEWARD_API: tuple[int, int] = (1,7)", "1.7")]
+    ("said", "wanted"), [("LAKEWARD_API = (3, 0)", "3.0"), ("LAKEWARD_API: tuple[int, int] = (1,7)", "1.7")]
 )
 def test_of_one_that_cannot_be_imported_and_is_for_another_version_both_versions_are_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, wanted: str
@@ -184,7 +185,7 @@ def test_the_version_is_read_in_the_module_that_is_announced(
 def test_of_one_that_cannot_be_imported_the_version_may_be_unknown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str
 ) -> None:
-    third_party.install(monkeypatch, tmp_path / "site", "acme_torn", "LAKEWARD_API = (1, 0)\nraise RuntimeError")
+    third_party.install(monkeypatch, tmp_path / "site", "acme_torn", f"LAKEWARD_API = {API}\nraise RuntimeError")
     plugin = EntryPoint("torn", value, "lakeward")
     monkeypatch.setattr(manager, "installed", lambda group: [plugin])
     monkeypatch.setattr(pluggy.PluginManager, "load_setuptools_entrypoints", fail)
@@ -199,7 +200,7 @@ def fail(*_: object) -> None:
 
 def unmarked(**functions: Any) -> ModuleType:
     module = ModuleType("lakeward_unmarked")
-    vars(module).update(functions)
+    vars(module).update(functions, LAKEWARD_API=API)
     return module
 
 
@@ -221,7 +222,7 @@ def test_a_hook_without_its_mark_is_refused_and_named(module: ModuleType) -> Non
         unmarked(register=atexit.register, after_commit=hookimpl(lambda report: None)),
         unmarked(register=lambda registry, more: None),
         unmarked(register=lambda registry: None, other=hookimpl(specname="register")(lambda registry: None)),
-        SimpleNamespace(__name__="lakeward_bare"),
+        SimpleNamespace(__name__="lakeward_bare", LAKEWARD_API=API),
     ],
 )
 def test_what_has_the_name_of_a_hook_and_is_another_thing_is_left_alone(module: object) -> None:
@@ -288,10 +289,43 @@ def test_a_plugin_of_another_version_is_refused_with_both_named(wanted: tuple[in
     assert f"Install a newer {newer}" in said
 
 
-def test_a_plugin_of_this_version_and_one_that_says_none_are_loaded() -> None:
-    manager = load(plugin("lakeward_now", LAKEWARD_API=API), plugin("lakeward_silent"), entry_points=False)
-    assert manager.has_plugin("lakeward_now")
-    assert manager.has_plugin("lakeward_silent")
+def test_a_plugin_of_this_version_is_loaded_and_one_that_says_none_is_of_the_first() -> None:
+    assert load(plugin("lakeward_now", LAKEWARD_API=API), entry_points=False).has_plugin("lakeward_now")
+    with pytest.raises(PluginError, match="lakeward_silent is written for another version") as refused:
+        load(plugin("lakeward_silent", LAKEWARD_API=None), entry_points=False)
+    said = str(refused.value)
+    assert f"the plugin says no version, which is 1.0; lakeward {__version__} has {API[0]}.{API[1]}" in said
+    assert f"Then say `LAKEWARD_API = {API}` in its module." in said
+
+
+class OldQueue:
+    """A queue as plugins of 1.0 had one."""
+
+    def receive(self) -> list[Any]:
+        return []
+
+    def acknowledge(self, notices: Any) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("said", ["", "LAKEWARD_API = (1, 0)"])
+def test_an_installed_plugin_of_the_first_version_is_refused_before_anything_is_asked_of_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str
+) -> None:
+    code = f"{said or '# LAKEWARD_API is not said'}\nfrom lakeward.plugins import hookimpl\n"
+    code += '@hookimpl\ndef register(registry):\n    registry.queues.add("old", dict)\n'
+    third_party.install(monkeypatch, tmp_path / "site", "lakeward_old", code)
+    with pytest.raises(PluginError, match="lakeward_old is written for another version of the plugin API"):
+        load()
+
+
+def test_a_plugin_that_says_this_version_and_lacks_methods_is_refused_by_their_names() -> None:
+    def register(registry: Any) -> None:
+        registry.queues.add("old", lambda *_: OldQueue())
+
+    registry = registry_of(load(plugin("lakeward_old", register=register), entry_points=False))
+    with pytest.raises(PluginError, match="which lacks extend, give_back"):
+        registry.queues.build("old", {}, Runtime(lambda: None))
 
 
 @pytest.mark.parametrize("wanted", ["1.0", 1, (1,), (1, "0")])

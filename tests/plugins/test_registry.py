@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from lakeward.core.errors import ConfigError, PluginError
-from lakeward.plugins import Options, Registry, Runtime, Shelf, hookimpl
+from lakeward.plugins import API, Options, Registry, Runtime, Shelf, hookimpl
 from lakeward.plugins.manager import load, registry_of
+from lakeward.plugins.registry import check_parts
 
 
 def no_spark() -> Any:
@@ -136,7 +137,7 @@ def test_what_is_no_name_and_no_factory_is_refused_by_the_name_of_its_plugin(nam
         registry.queues.add(name, factory)
 
     module = ModuleType("lakeward_bell")
-    vars(module)["register"] = hookimpl(register)
+    vars(module).update(register=hookimpl(register), LAKEWARD_API=API)
     with pytest.raises(PluginError, match="the plugin lakeward_bell failed in its hook `register`") as refused:
         registry_of(load(module, entry_points=False))
     assert f"add({name!r}, {factory!r}): a queue is registered by" in str(refused.value.found)
@@ -145,6 +146,39 @@ def test_what_is_no_name_and_no_factory_is_refused_by_the_name_of_its_plugin(nam
 def test_of_a_factory_in_part_the_module_is_that_of_the_whole(shelf: Shelf[Any]) -> None:
     shelf.add("paper", partial(make))
     assert shelf.origin("paper") == __name__
+
+
+class Whole:
+    """What a plugin makes, of parts."""
+
+    def __init__(self, bell: object) -> None:
+        self.bell = bell
+
+
+class Ringing(Protocol):
+    def ring(self) -> None: ...
+
+    @property
+    def tone(self) -> str: ...
+
+
+class Rings:
+    def ring(self) -> None:
+        """Do nothing."""
+
+    @property
+    def tone(self) -> str:
+        raise AssertionError("it is asked for its value")
+
+
+def test_a_part_that_lacks_something_of_its_port_is_refused_by_name() -> None:
+    for bell in (None, Rings()):
+        check_parts(Whole(bell), Whole, {"bell": Ringing})
+    with pytest.raises(PluginError, match=r"test_registry makes is no Ringing") as refused:
+        check_parts(Whole(Whole(None)), Whole, {"bell": Ringing})
+    assert refused.value.found == "`bell` is of the type Whole, which lacks ring, tone"
+    with pytest.raises(PluginError, match="what a plugin makes is no Whole"):
+        check_parts(None, Whole, {})
 
 
 def test_every_kind_of_port_has_a_shelf() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.core.errors import PluginError
 from lakeward.core.job import Report
-from lakeward.plugins import Registry, hookimpl
+from lakeward.plugins import API, Registry, hookimpl
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.registry import Shelf
 from lakeward.plugins.tracing import Tracing
@@ -19,6 +19,7 @@ from lakeward.plugins.tracing import Tracing
 def traced(**hooks: Any) -> Tracing:
     """Load a plugin of these hooks, and the built-in ones, with a manager that notes their calls."""
     plugin = ModuleType("mine")
+    plugin.LAKEWARD_API = API  # type: ignore[attr-defined]
     for name, function in hooks.items():
         setattr(plugin, name, hookimpl(function))
     manager = Tracing()
@@ -85,6 +86,7 @@ def test_a_hook_is_given_what_it_names() -> None:
 def test_what_stands_around_a_hook_still_does() -> None:
     around: list[str] = []
     plugin = ModuleType("around")
+    plugin.LAKEWARD_API = API  # type: ignore[attr-defined]
 
     def register(registry: Registry) -> Generator[None, object, object]:
         around.append("before")

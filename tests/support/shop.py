@@ -11,7 +11,9 @@ from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.job import Report
 from lakeward.core.ledger import Limits, Past, Taken
 from lakeward.core.memory import Reason, Reject
-from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins import API, Options, Registry, Runtime, hookimpl
+
+LAKEWARD_API = API
 
 SETTINGS = """
     [pipeline]

@@ -7,13 +7,16 @@ from textwrap import dedent
 
 import pytest
 
+from lakeward.plugins import API
+
 
 def install(
     monkeypatch: pytest.MonkeyPatch, folder: Path, module: str, code: str, *, called: str | None = None
 ) -> None:
-    """Put a module on the path, and announce it."""
+    """Put a module on the path, and announce it; unless it says another version, it is for this plugin API."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{module}.py").write_text(dedent(code), "utf-8")
+    version = "" if "LAKEWARD_API" in code else f"\nLAKEWARD_API = {API}\n"
+    (folder / f"{module}.py").write_text(dedent(code) + version, "utf-8")
     announce(monkeypatch, folder, module, called)
 
 

@@ -12,7 +12,7 @@ from lakeward_outbox_source.source import OutboxLanding, OutboxSource
 
 __all__ = ["Outbox", "OutboxLanding", "OutboxSource"]
 
-LAKEWARD_API = (1, 0)
+LAKEWARD_API = (2, 0)
 
 
 class OutboxOptions(BaseModel):

@@ -10,7 +10,7 @@ from lakeward_sqlite_table.table import TYPES, SqliteTable, SqliteTarget
 
 __all__ = ["TYPES", "SqliteTable", "SqliteTarget"]
 
-LAKEWARD_API = (1, 0)
+LAKEWARD_API = (2, 0)
 
 
 class SqliteOptions(BaseModel):
