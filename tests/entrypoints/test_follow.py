@@ -784,6 +784,15 @@ def test_settings_of_the_pipeline_count_from_the_next_start_and_it_says_so() -> 
     assert (configured.settings.pipeline.parallel, len(configured.tables)) == (1, 3)
 
 
+def test_settings_are_read_again_in_time_however_seldom_the_source_is_looked_at() -> None:
+    lake = waiting(*[(table, 1) for table in NAMES[:2]])
+    base = {**BASE, "pipeline": {"name": "shop", "parallel": 1, "poll": "1h"}}
+    stores = Stores(lake, {0.0: tables(NAMES[0]), 70.0: tables(*NAMES[:2])}, base=base)
+    stores.follow(200)
+    assert stores.reads[1:] == [60.0, 120.0, 180.0]
+    assert lake.state(NAMES[1]) != {}
+
+
 def test_of_tables_that_a_person_named_no_other_is_followed() -> None:
     lake = waiting(*[(table, 1) for table in NAMES])
     stores = Stores(lake, {0.0: tables(NAMES[0]), 50.0: tables(*NAMES), 150.0: tables(NAMES[2])})
