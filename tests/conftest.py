@@ -18,7 +18,7 @@ from lakeward.adapters.spark.line import LINES, line
 
 pytest_plugins = ["spark", "project", "brokers", "buckets", "registries", "connect", "databases", "installed"]
 pytest_plugins += ["tenancies", "ledger_tables", "small_history", "fake_index", "queues_of_aws", "webhooks"]
-pytest_plugins += ["glue_catalog"]
+pytest_plugins += ["glue_catalog", "state_machines"]
 
 # The same draws find the same each time: fewer do for the gate, and more are drawn where others are.
 settings.register_profile("same", deadline=None, derandomize=True, max_examples=50)

@@ -1,0 +1,1 @@
+"""What is deployed around a pipeline on AWS: its state machine, the functions that it calls, and the stack."""

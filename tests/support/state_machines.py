@@ -1,0 +1,198 @@
+"""Step Functions that moto plays for tests, and that calls handlers of Lambda as plain functions.
+
+moto lacks what AWS does: functions only echo, the errors of some services have other names, parameters and answers
+have the names of boto, and dates stand in answers as they are, where AWS has texts.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from buckets import ENVIRONMENT, Buckets
+from moto.awslambda_simple.models import LambdaSimpleBackend
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.core.config import default_user_config
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import state_task_service_aws_sdk
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_sfn import (
+    StateTaskServiceSfn,
+)
+from moto.stepfunctions.parser.asl.utils import boto_client
+from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
+
+from lakeward.adapters.dynamodb import access
+from lakeward.entrypoints.lambdas.environment import LEASES, PIPELINE
+
+NUMBERS = count(1)
+PATIENCE = 60.0
+"""Seconds in which an execution must come to something."""
+
+ROLE = f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/of-a-test"
+
+Handler = Callable[[Mapping[str, Any], object], Mapping[str, Any]]
+
+
+@dataclass
+class StepFunctions:
+    """Services of AWS for one pipeline, and the functions that the state machine may call, by their names."""
+
+    pipeline: str
+    handlers: dict[str, Handler] = field(default_factory=dict)
+    called: list[str] = field(default_factory=list)
+    machines: list[str] = field(default_factory=list)
+
+
+    def client(self, service: str) -> Any:
+        return client_of(service)
+
+    def make(self, definition: Mapping[str, object]) -> str:
+        """Make a state machine, and return its ARN."""
+        made = self.client("stepfunctions").create_state_machine(
+            name=f"{self.pipeline}-machine", definition=json.dumps(definition), roleArn=ROLE
+        )
+        self.machines.append(str(made["stateMachineArn"]))
+        return self.machines[-1]
+
+    def start(self, machine: str, name: str, content: Mapping[str, object] | None = None) -> str:
+        """Start an execution, and return its ARN."""
+        started = self.client("stepfunctions").start_execution(
+            stateMachineArn=machine, name=name, input=json.dumps(content or {})
+        )
+        return str(started["executionArn"])
+
+    def executions(self, machine: str) -> dict[str, str]:
+        """Return the states of the executions of a machine, by their names."""
+        found = self.client("stepfunctions").list_executions(stateMachineArn=machine)["executions"]
+        return {one["name"]: one["status"] for one in found}
+
+    def entered(self, execution: str) -> list[tuple[str, Any]]:
+        """Return the states that an execution entered, in order, each with its input."""
+        events = self.client("stepfunctions").get_execution_history(executionArn=execution)["events"]
+        details = [event["stateEnteredEventDetails"] for event in events if "stateEnteredEventDetails" in event]
+        return [(one["name"], json.loads(one["input"])) for one in details]
+
+    def states(self, execution: str) -> list[str]:
+        return [name for name, _ in self.entered(execution)]
+
+    def invoke(self, name: str, body: str) -> str:
+        self.called.append(name)
+        return json.dumps(self.handlers[name](json.loads(body), None))
+
+
+@cache
+def client_of(service: str) -> Any:
+    """Return a client for all tests: to make one takes longer than what most of them do with it."""
+    return boto3.Session().client(service)
+
+
+@cache
+def moto_client(service: str, region: str, endpoint: str) -> Any:
+    """Return a client for moto itself, which makes one for each task."""
+    return boto3.Session("ak", "sk", region_name=region).client(service, endpoint_url=endpoint)
+
+
+def wait_until(has_come: Callable[[], Any]) -> Any:
+    """Wait for something that another thread does, and return what is found then."""
+    until = time.monotonic() + PATIENCE
+    while not (found := has_come()):
+        assert time.monotonic() < until, "it does not come"
+        time.sleep(0.1)
+    return found
+
+
+@pytest.fixture
+def step_functions(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[StepFunctions]:
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    of_services = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **of_services}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(access, "_PATIENCE", 60)  # the machine may be slow
+    monkeypatch.setenv("MOTO_PORT", str(urlsplit(s3_server.endpoint).port))
+    monkeypatch.setitem(default_user_config, "stepfunctions", {"execute_state_machine": True})
+    monkeypatch.setitem(default_user_config, "lambda", {"use_docker": False})
+    found = StepFunctions(f"shop-{next(NUMBERS)}")
+    _play_functions(found, monkeypatch)
+    _answer_as_aws(monkeypatch)
+    monkeypatch.setenv(PIPELINE, found.pipeline)
+    monkeypatch.setenv(LEASES, f"{found.pipeline}-leases")
+    found.client("dynamodb").create_table(
+        TableName=f"{found.pipeline}-leases",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": "lease", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "lease", "KeyType": "HASH"}],
+    )
+    yield found
+    _stop(found)
+
+
+def _stop(found: StepFunctions) -> None:
+    """Stop what still runs, and wait until it has ended: its threads would ask a server that is gone."""
+    client = found.client("stepfunctions")
+    for machine in found.machines:
+        for one in client.list_executions(stateMachineArn=machine, statusFilter="RUNNING")["executions"]:
+            with suppress(ClientError):  # it has ended by itself
+                client.stop_execution(executionArn=one["executionArn"])
+        wait_until(lambda machine=machine: "RUNNING" not in found.executions(machine).values())
+
+
+def _play_functions(found: StepFunctions, monkeypatch: pytest.MonkeyPatch) -> None:
+    def invoke(
+        self: object, function_name: str, qualifier: object, body: Any, headers: object, response_headers: Any
+    ) -> bytes:
+        try:
+            return found.invoke(function_name.rpartition(":")[2], body or "{}").encode()
+        except Exception as error:  # noqa: BLE001  # as Lambda does
+            response_headers["x-amz-function-error"] = "Unhandled"
+            return json.dumps({"errorType": type(error).__name__, "errorMessage": str(error)}).encode()
+
+    monkeypatch.setattr(LambdaSimpleBackend, "invoke", invoke)
+
+
+def _answer_as_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    task: Any = state_task_service_aws_sdk.StateTaskServiceAwsSdk
+    evaluate = task._eval_service_task
+
+    def client(**named: Any) -> Any:
+        return moto_client(named["service_name"], named["region_name"], named["endpoint_url"])
+
+    monkeypatch.setattr(boto_client, "boto3", SimpleNamespace(client=client))
+
+    def evaluate_as_json(self: Any, env: Any, *arguments: Any, **named: Any) -> None:
+        evaluate(self, env, *arguments, **named)
+        env.stack.append(json.loads(to_json_str(env.stack.pop())))
+
+    monkeypatch.setattr(task, "_eval_service_task", evaluate_as_json)
+    for one in (task, StateTaskServiceSfn):
+        monkeypatch.setattr(one, "_normalise_parameters", _with_names_of_boto)
+        monkeypatch.setattr(one, "_normalise_response", _with_names_of_step_functions)
+    monkeypatch.setitem(task._SERVICE_NAME_SFN_TO_BOTO_OVERRIDES, "emrserverless", "emr-serverless")
+    for service, name in {"glue": "Glue", "emrserverless": "EmrServerless", "sqs": "Sqs"}.items():
+        monkeypatch.setitem(state_task_service_aws_sdk._SERVICE_ERROR_NAMES, service, name)
+
+
+def _operation(task: Any) -> Any:
+    client = client_of(task._get_boto_service_name())
+    return client.meta.service_model.operation_model(
+        client.meta.method_to_api_mapping[task._get_boto_service_action()]
+    )
+
+
+def _with_names_of_boto(task: Any, parameters: Any, *_: object) -> None:
+    """Name the parameters of a call as boto does: `applicationId`, where Step Functions has `ApplicationId`."""
+    task._to_boto_request(parameters, _operation(task).input_shape)
+
+
+def _with_names_of_step_functions(task: Any, answer: Any, *_: object) -> None:
+    if (shape := _operation(task).output_shape) is not None:
+        task._from_boto_response(answer, shape)
