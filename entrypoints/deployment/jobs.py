@@ -1,0 +1,123 @@
+"""Jobs that a state machine starts and asks after: of AWS Glue, or of an application of EMR Serverless."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+
+@dataclass(frozen=True, slots=True)
+class JobCall:
+    """A call of a service by a state machine: its resource, and its parameters."""
+
+    resource: str
+    parameters: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlueJob:
+    """A job of Glue by its name, and what a run of it has of its own; None is as the job has it.
+
+    `arguments` have their keys as Glue has them (`--settings`). `state` and `reason` are what Glue calls the state
+    of a run, and why it failed, which is not in every answer.
+    """
+
+    name: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    worker_type: str | None = None
+    workers: int | None = None
+
+    state: ClassVar[str] = "JobRunState"
+    reason: ClassVar[str] = "ErrorMessage"
+
+    @property
+    def title(self) -> str:
+        """What people call the job."""
+        return f"Glue job {self.name}"
+
+    def start(self, phase: str) -> JobCall:
+        """Return the call that starts a run; its answer has the id as `JobRunId`."""
+        arguments = {
+            **self.arguments,
+            "--correlation_id.$": "$$.Execution.Name",
+            "--dag_name.$": "$$.StateMachine.Name",
+            "--task_id": phase,
+        }
+        parameters: dict[str, object] = {"JobName": self.name, "Arguments": arguments}
+        if self.worker_type is not None:
+            parameters["WorkerType"] = self.worker_type
+        if self.workers is not None:
+            parameters["NumberOfWorkers"] = self.workers
+        return JobCall("arn:aws:states:::aws-sdk:glue:startJobRun", parameters)
+
+    def ask(self) -> JobCall:
+        """Return the call that asks after the run `$.run`."""
+        return JobCall("arn:aws:states:::aws-sdk:glue:getJobRun", {"JobName": self.name, "RunId.$": "$.run"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerlessJob:
+    """A job run of an application of EMR Serverless, with what spark-submit is given.
+
+    `submit_parameters` is a text of options of spark-submit. `state` and `reason` are what EMR calls the state of a
+    run, and its words on it.
+    """
+
+    application: str
+    role: str
+    entry_point: str
+    arguments: Sequence[str] = ()
+    submit_parameters: str = ""
+
+    state: ClassVar[str] = "State"
+    reason: ClassVar[str] = "StateDetails"
+
+    @property
+    def title(self) -> str:
+        """What people call the job."""
+        return f"job of the EMR Serverless application {self.application}"
+
+    def start(self, phase: str) -> JobCall:
+        """Return the call that starts a run; its answer has the id as `JobRunId`.
+
+        It is named by the execution. A call that is repeated starts no second run: its token is the same.
+        """
+        driver: dict[str, object] = {
+            "EntryPoint": self.entry_point,
+            "EntryPointArguments": [*self.arguments, "--task_id", phase],
+        }
+        if self.submit_parameters:
+            driver["SparkSubmitParameters"] = self.submit_parameters
+        entered = "States.Format('{} {}', $$.Execution.Id, $$.State.EnteredTime)"
+        parameters = {
+            "ApplicationId": self.application,
+            "ClientToken.$": f"States.Hash({entered}, 'SHA-256')",
+            "ExecutionRoleArn": self.role,
+            "JobDriver": {"SparkSubmit": driver},
+            "Name.$": "$$.Execution.Name",
+        }
+        return JobCall("arn:aws:states:::aws-sdk:emrserverless:startJobRun", parameters)
+
+    def ask(self) -> JobCall:
+        """Return the call that asks after the run `$.run`."""
+        parameters = {"ApplicationId": self.application, "JobRunId.$": "$.run"}
+        return JobCall("arn:aws:states:::aws-sdk:emrserverless:getJobRun", parameters)
+
+
+Job = GlueJob | ServerlessJob
+
+GOES_ON: Final = (
+    "STARTING", "RUNNING", "STOPPING", "WAITING",
+    "SUBMITTED", "PENDING", "SCHEDULED", "QUEUED", "CANCELLING",
+)
+"""The states of a run of either platform that has not ended."""
+
+SUCCEEDED: Final = ("SUCCEEDED", "SUCCESS")
+"""The states of a run of either platform that ended well; any other is a failure."""
+
+IS_RUNNING: Final = ("Glue.ConcurrentRunsExceededException",)
+"""The errors that say that a run of the job is under way."""
+
+IS_UNKNOWN: Final = ("Glue.EntityNotFoundException", "EmrServerless.ResourceNotFoundException")
+"""The errors that say that there is no such run, or no such job any more."""
