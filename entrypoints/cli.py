@@ -38,10 +38,11 @@ COMMANDS: Final = (
     "plugins",
     "jars",
     "package",
+    "deploy",
     "demo",
 )
 
-GROUPS: Final = ("quarantine", "settings", "ledger", "plugins", "jars", "package")
+GROUPS: Final = ("quarantine", "settings", "ledger", "plugins", "jars", "package", "deploy")
 """Those that have commands of their own."""
 
 _EPILOG: Final = (

@@ -1,0 +1,136 @@
+"""`lakeward deploy`: what a pipeline needs on AWS, as a template of CloudFormation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import typer
+
+from lakeward.core.errors import ConfigError
+from lakeward.core.numerals import format_count
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Debug, start_logging
+from lakeward.entrypoints.printable import plain
+from lakeward.entrypoints.settings import load
+
+HELP = """Write what a pipeline needs on AWS: buckets, queue, jobs, state machine, roles, alarms, and DMS.
+
+Nothing is made: the files are for CloudFormation. docs/aws/deploy.md goes through it.
+"""
+
+RENDER = """Write the CloudFormation template of a pipeline, and the code of its functions.
+
+What the settings name is in the template; what differs with each account is a parameter of it. The same settings
+and package give the same files. With `--to -` the template is printed, and nothing else written.
+
+Example: [bold]lakeward deploy render --platform glue --package build/job --to build/deploy[/]
+"""
+
+TEMPLATE: Final = "template.json"
+_POLL: Final = 60
+_UNMEASURED: Final = (
+    "The alarms on lag, held keys and failures will see nothing: runs write no metrics. "
+    'Say `format = "cloudwatch"` under [metrics].'
+)
+
+Platform = Annotated[Literal["glue", "emr-serverless"], typer.Option("--platform", help="Where the jobs run.")]
+Package = Annotated[
+    str, typer.Option("--package", help="What `lakeward package` wrote: its folder, or s3://bucket/prefix.")
+]
+To = Annotated[str, typer.Option("--to", help="The folder to write into, or `-` for standard output.")]
+SettingsFile = Annotated[
+    str,
+    typer.Option(
+        "--settings",
+        "-c",
+        help="The settings file, or the address of a settings store, where the job then finds them as well.",
+        envvar="LAKEWARD_CONFIG",
+        show_default=DEFAULT_FILE,
+    ),
+]
+DmsSide = Annotated[
+    Literal["make", "existing", "none"] | None,
+    typer.Option(
+        "--dms",
+        help="Whether endpoints and task of DMS are in it (`make`), a task is there (`existing`), or `none` is.",
+        show_default="make for the source dms, else none",
+    ),
+]
+
+Poll = Annotated[
+    int,
+    typer.Option(
+        "--poll",
+        min=10,
+        max=3600,
+        help="Seconds between two looks whether anything waits: fewer are fresher, more cost less.",
+    ),
+]
+
+
+def render(
+    platform: Platform,
+    package: Package,
+    to: To,
+    settings: SettingsFile = DEFAULT_FILE,
+    dms: DmsSide = None,
+    poll: Poll = _POLL,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Render."""
+    # Options of sources import Spark, which the help of other commands does without.
+    from lakeward.entrypoints.deployment.functions import name_of_archive  # noqa: PLC0415
+    from lakeward.entrypoints.deployment.packaged_job import read_package  # noqa: PLC0415
+    from lakeward.entrypoints.deployment.pipeline import read_pipeline  # noqa: PLC0415
+    from lakeward.entrypoints.deployment.template import template, text_of  # noqa: PLC0415
+
+    start_logging("off", debug=debug)
+    pipeline = read_pipeline(load(settings), settings)
+    packaged = read_package(package, platform)
+    side = dms or ("make" if pipeline.source_kind == "dms" else "none")
+    made = template(pipeline, packaged, side, poll)
+    if to == "-":
+        sys.stdout.write(text_of(made))
+        return 0
+    archive = name_of_archive()
+    _write(Path(to), archive, text_of(made))
+    if as_json:
+        files = {"template": str(Path(to) / TEMPLATE), "functions": str(Path(to) / archive)}
+        documents.emit("deploy render", {"platform": platform, "dms": side, **files, "exit_code": 0})
+        return 0
+    _tell(Path(to), archive, made)
+    if pipeline.unmeasured:
+        view.console(stderr=True).print(plain(_UNMEASURED), soft_wrap=True)
+    return 0
+
+
+def _write(folder: Path, archive: str, text: str) -> None:
+    from lakeward.entrypoints.deployment.lambda_package import write_lambda_zip  # noqa: PLC0415  # as above
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / TEMPLATE).write_text(text, "utf-8", newline="\n")
+        write_lambda_zip(folder / archive)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written", found=str(error), todo="Name another folder.") from error
+
+
+def _tell(folder: Path, archive: str, made: Mapping[str, Any]) -> None:
+    out = view.console()
+    counts = format_count(len(made["Resources"]), "resource"), format_count(len(made["Parameters"]), "parameter")
+    out.print(plain(f"{folder / TEMPLATE}: {counts[0]}, {counts[1]}"), soft_wrap=True)
+    out.print(plain(f"{folder / archive}: put it beside the package, before the stack is made."), soft_wrap=True)
+    needed = [name for name, one in made["Parameters"].items() if "Default" not in one]
+    if needed:
+        out.print(plain(f"Parameters that must be given: {', '.join(needed)}"), soft_wrap=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    group = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
+    group.command("render", help=RENDER)(render)
+    app.add_typer(group, name="deploy")

@@ -1,0 +1,129 @@
+"""The buckets of a pipeline: each is made where it is not there yet, encrypted, private, and tidied up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from lakeward.entrypoints.deployment.intrinsics import Template, arn, is_yes, ref
+from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
+from lakeward.entrypoints.deployment.policies import VERSION
+
+_UPLOAD_DAYS: Final = 7
+"""Days after which the parts of an upload that was never finished are removed."""
+
+
+def titles_of(pipeline: DeployedPipeline) -> Mapping[str, str]:
+    """Return the buckets of a pipeline, each with the first thing that it is for: a bucket may be for several."""
+    places = {"Landing": pipeline.landing, "Lake": pipeline.warehouse, "Archive": pipeline.archive}
+    found: dict[str, str] = {}
+    for title, place in places.items():
+        if place is not None:
+            found.setdefault(place.bucket, title)
+    return found
+
+
+def parameters(pipeline: DeployedPipeline) -> Template:
+    """Return what may be said of the buckets when the stack is made."""
+    made = {
+        f"Make{title}Bucket": {
+            "Type": "String",
+            "Default": "yes",
+            "AllowedValues": ["yes", "no"],
+            "Description": f"Whether the bucket {bucket} is made. With no it is there, and sends its events to "
+            "EventBridge if files land in it.",
+        }
+        for bucket, title in titles_of(pipeline).items()
+    }
+    cold = {
+        "Type": "Number",
+        "Default": 90,
+        "MinValue": 1,
+        "Description": "Days after which files that landed are kept where storage costs less and reading more "
+        "(Glacier Instant Retrieval). Nothing is deleted.",
+    }
+    return {**made, "LandingColdAfterDays": cold}
+
+
+def conditions(pipeline: DeployedPipeline) -> Template:
+    """Return the conditions by which buckets are made."""
+    return {f"Makes{title}Bucket": is_yes(f"Make{title}Bucket") for title in titles_of(pipeline).values()}
+
+
+def resources(pipeline: DeployedPipeline) -> Template:
+    """Return the buckets and their policies. They stay when the stack is deleted: what lies in them is the data."""
+    found: dict[str, Any] = {}
+    for bucket, title in titles_of(pipeline).items():
+        found[f"{title}Bucket"] = _bucket(pipeline, bucket, title)
+        found[f"{title}BucketPolicy"] = _policy(bucket, title)
+    return found
+
+
+def _bucket(pipeline: DeployedPipeline, bucket: str, title: str) -> Template:
+    properties = {
+        "BucketName": bucket,
+        "BucketEncryption": {
+            "ServerSideEncryptionConfiguration": [{"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
+        },
+        "PublicAccessBlockConfiguration": {
+            "BlockPublicAcls": True,
+            "BlockPublicPolicy": True,
+            "IgnorePublicAcls": True,
+            "RestrictPublicBuckets": True,
+        },
+        "OwnershipControls": {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]},
+        "LifecycleConfiguration": {"Rules": [*_rules(pipeline, bucket)]},
+    }
+    if bucket == pipeline.landing.bucket:
+        properties["NotificationConfiguration"] = {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
+    return {
+        "Type": "AWS::S3::Bucket",
+        "Condition": f"Makes{title}Bucket",
+        "DeletionPolicy": "Retain",
+        "UpdateReplacePolicy": "Retain",
+        "Properties": properties,
+    }
+
+
+def _rules(pipeline: DeployedPipeline, bucket: str) -> Sequence[Template]:
+    """Return the rules of the life of objects; those of tables are the tables' own (docs/maintain.md)."""
+    unfinished = {
+        "Id": "unfinished-uploads",
+        "Status": "Enabled",
+        "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": _UPLOAD_DAYS},
+    }
+    cold = [
+        {
+            "Id": f"cold-{name}",
+            "Status": "Enabled",
+            "Prefix": place.below,
+            "Transitions": [{"StorageClass": "GLACIER_IR", "TransitionInDays": ref("LandingColdAfterDays")}],
+        }
+        for name, place in (("landing", pipeline.landing), ("archive", pipeline.archive))
+        if place is not None and place.bucket == bucket
+    ]
+    return [unfinished, *cold]
+
+
+def _policy(bucket: str, title: str) -> Template:
+    """Return the policy that refuses whoever does not encrypt what is sent."""
+    return {
+        "Type": "AWS::S3::BucketPolicy",
+        "Condition": f"Makes{title}Bucket",
+        "Properties": {
+            "Bucket": ref(f"{title}Bucket"),
+            "PolicyDocument": {
+                "Version": VERSION,
+                "Statement": [
+                    {
+                        "Sid": "RefusePlainText",
+                        "Effect": "Deny",
+                        "Principal": "*",
+                        "Action": "s3:*",
+                        "Resource": [arn(f"s3:::{bucket}"), arn(f"s3:::{bucket}/*")],
+                        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+                    }
+                ],
+            },
+        },
+    }

@@ -1,0 +1,134 @@
+"""What the job of a pipeline may do: what its code and the libraries of its table format call, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from lakeward.core.secrets import SecretName
+from lakeward.entrypoints.deployment.intrinsics import Template, Value, arn, arn_here
+from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, Place
+from lakeward.entrypoints.deployment.policies import allow, list_bucket, objects_below, role
+
+_READ: Final = ("s3:GetObject",)
+_WRITE: Final = ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject")
+_DATABASES: Final = ("glue:CreateDatabase", "glue:GetDatabase")
+_TABLES: Final = ("glue:CreateTable", "glue:DeleteTable", "glue:GetTable", "glue:UpdateTable")
+_REGISTERED: Final = ("glue:CreateTable", "glue:GetTable", "glue:UpdateTable")
+_PARTITIONS: Final = (
+    *("glue:BatchCreatePartition", "glue:BatchDeletePartition"),
+    *("glue:BatchUpdatePartition", "glue:GetPartitions"),
+)
+"""Of entries of Hudi tables: the others tell their partitions themselves."""
+
+_ITEMS: Final = ("dynamodb:BatchGetItem", "dynamodb:BatchWriteItem", "dynamodb:GetItem", "dynamodb:PutItem")
+_SERVICES: Final = {"glue": "glue", "emr-serverless": "emr-serverless"}
+_PACKAGE: Final = Place("${PackageBucket}", "${PackagePrefix}")
+
+
+def job_role(pipeline: DeployedPipeline, platform: str) -> Template:
+    """Return the role of the job, which Glue or EMR Serverless takes on."""
+    return role(_SERVICES[platform], "job", [*_statements(pipeline, platform)])
+
+
+def _statements(pipeline: DeployedPipeline, platform: str) -> Iterator[Template]:
+    yield list_bucket("ListPackage", _PACKAGE)
+    yield allow("ReadPackage", _READ, [objects_below(_PACKAGE)])
+    yield from _of_landing(pipeline)
+    yield list_bucket("ListTables", pipeline.warehouse)
+    yield allow("WriteTables", _WRITE, [objects_below(pipeline.warehouse)])
+    if pipeline.staging is not None:
+        yield list_bucket("ListStaging", pipeline.staging)
+        yield allow("WriteStaging", _WRITE, [objects_below(pipeline.staging)])
+    if pipeline.databases:
+        databases = ["catalog", *(f"database/{name}" for name in pipeline.databases)]
+        tables = [f"table/{name}/*" for name in pipeline.databases]
+        yield allow("KeepDatabases", _DATABASES, [arn_here("glue", part) for part in databases])
+        partitions = _PARTITIONS if pipeline.format == "hudi" else ()
+        actions = (*_REGISTERED, *partitions) if pipeline.are_registered else _TABLES
+        yield allow("KeepCatalog", actions, [arn_here("glue", part) for part in (*databases, *tables)])
+    queue = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage")
+    yield allow("TakeMessages", queue, [arn_here("sqs", pipeline.queue.name)])
+    ledger = f"table/{pipeline.ledger}"
+    yield allow("KeepLedger", _ITEMS, [arn_here("dynamodb", ledger)])
+    indexed = [arn_here("dynamodb", part) for part in (ledger, f"{ledger}/index/by_state")]
+    yield allow("SearchLedger", ["dynamodb:Query"], indexed)
+    lease = arn_here("dynamodb", f"table/{pipeline.lease}")
+    yield allow("KeepLease", ("dynamodb:GetItem", "dynamodb:PutItem"), [lease])
+    stores = [*pipeline.stores, *([] if pipeline.settings is None else [pipeline.settings])]
+    for number, store in enumerate(stores, 1):
+        yield from _of_store(number, store)
+    if pipeline.topics:
+        yield allow("Notify", ["sns:Publish"], list(pipeline.topics))
+    if pipeline.secrets:
+        yield from _of_secrets(pipeline.secrets)
+    yield from _LOGS[platform]()
+
+
+def _of_landing(pipeline: DeployedPipeline) -> Iterator[Template]:
+    yield list_bucket("ListLanding", pipeline.landing)
+    if pipeline.archive is None:
+        yield allow("ReadLanding", _READ, [objects_below(pipeline.landing)])
+        return
+    moved = (*_READ, "s3:DeleteObject", "s3:GetObjectTagging")
+    yield allow("MoveFromLanding", moved, [objects_below(pipeline.landing)])
+    yield list_bucket("ListArchive", pipeline.archive)
+    archived = (*_READ, "s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectTagging")
+    yield allow("WriteArchive", archived, [objects_below(pipeline.archive)])
+
+
+def _of_store(number: int, store: Mapping[str, Any]) -> Iterator[Template]:
+    """Yield what reads a settings store takes, as docs/aws/settings.md says."""
+    kind, name, form = store["kind"], str(store["name"]), store.get("form")
+    title = f"ReadSettings{number}"
+    if kind == "s3":
+        yield allow(title, _READ, [arn(f"s3:::{name.partition('://')[2]}")])
+    elif kind == "ssm" and form == "published":
+        yield allow(title, ["ssm:GetParameter"], [_parameter(f"{name}-iceberg-tables")])
+        yield allow(f"{title}Config", ["ssm:GetParameters"], [_parameter(f"{name}-iceberg-config")])
+    elif kind == "ssm" and form == "tables":
+        yield allow(title, ["ssm:GetParametersByPath"], [arn_here("ssm", f"parameter/{name.strip('/')}")])
+    elif kind == "ssm":
+        yield allow(title, ["ssm:GetParameter"], [_parameter(name)])
+    elif kind == "secretsmanager":
+        listed = [f"{name}{table}" for table in store.get("tables") or ["*"]] if form == "tables" else [name]
+        yield allow(title, ["secretsmanager:GetSecretValue"], [_secret(one) for one in listed])
+        if form == "tables" and not store.get("tables"):
+            yield allow(f"ListSettings{number}", ["secretsmanager:ListSecrets"], ["*"])  # it knows no resources
+    elif kind == "dynamodb":
+        written = ["dynamodb:UpdateItem"] if store.get("write_back") else []
+        yield allow(title, ["dynamodb:Scan", *written], [arn_here("dynamodb", f"table/{name}")])
+
+
+def _of_secrets(secrets: Sequence[SecretName]) -> Iterator[Template]:
+    managed = [_secret(one.name.partition("#")[0]) for one in secrets if one.kind == "aws-secrets-manager"]
+    parameters = [_parameter(one.name.partition("#")[0]) for one in secrets if one.kind == "aws-ssm"]
+    if managed:
+        yield allow("ReadSecrets", ["secretsmanager:GetSecretValue"], managed)
+    if parameters:
+        yield allow("ReadParameters", ["ssm:GetParameter"], parameters)
+
+
+def _secret(name: str) -> Value:
+    """Return the ARN of a secret; AWS puts a hyphen and six characters behind its name."""
+    return name if name.startswith("arn:") else arn_here("secretsmanager", f"secret:{name}-??????")
+
+
+def _parameter(name: str) -> Value:
+    return name if name.startswith("arn:") else arn_here("ssm", f"parameter/{name.lstrip('/')}")
+
+
+def _logs_of_glue() -> Iterator[Template]:
+    """Yield what Glue itself takes to write the logs of a job, as its managed policy AWSGlueServiceRole has it."""
+    actions = ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents")
+    yield allow("WriteLogs", actions, [arn_here("logs", "log-group:/aws-glue/*")])
+
+
+def _logs_of_emr() -> Iterator[Template]:
+    """Yield what EMR Serverless takes to write logs, by "Logging for EMR Serverless with Amazon CloudWatch"."""
+    actions = ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")
+    yield allow("WriteLogs", actions, [arn_here("logs", "log-group:${JobLogs}:*")])
+    yield allow("FindLogs", ["logs:DescribeLogGroups"], [arn_here("logs", "log-group:*")])
+
+
+_LOGS: Final = {"glue": _logs_of_glue, "emr-serverless": _logs_of_emr}

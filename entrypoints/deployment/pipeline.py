@@ -1,0 +1,303 @@
+"""What a template must know of the settings of a pipeline; settings that no job of AWS could use are refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.s3.access import is_url, normal, split
+from lakeward.adapters.sqs import SqsOptions
+from lakeward.adapters.visibility import seconds_of
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.secrets import SecretName
+from lakeward.entrypoints.patterns import is_pattern, table_name
+from lakeward.entrypoints.settings import Configured
+from lakeward.entrypoints.stores import address
+from lakeward.plugins.options import validated
+
+FORMATS: Final = ("iceberg", "delta", "hudi")
+_SOURCES: Final[Mapping[str, type[DmsOptions] | type[FilesOptions]]] = {"dms": DmsOptions, "files": FilesOptions}
+_QUEUE: Final = 'kind = "sqs"\nurl = "https://sqs.REGION.amazonaws.com/ACCOUNT/NAME"'
+_SECRETS_OF_AWS: Final = ("aws-secrets-manager", "aws-ssm")
+_SECRETS_OF_A_MACHINE: Final = ("env", "file")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A prefix of a bucket; an empty one is the whole bucket."""
+
+    bucket: str
+    prefix: str
+
+    @classmethod
+    def of(cls, url: str) -> Place:
+        """Return the place of a URL.
+
+        >>> Place.of("s3://shop-lake/tables/")
+        Place(bucket='shop-lake', prefix='tables')
+        """
+        return cls(*split(normal(url)))
+
+    @property
+    def below(self) -> str:
+        """What all keys there begin with."""
+        return f"{self.prefix}/" if self.prefix else ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedQueue:
+    """The queue of the settings, by its name in the account; messages are hidden for `visibility` seconds."""
+
+    name: str
+    visibility: int
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether it is FIFO, which its name says."""
+        return self.name.endswith(".fifo")
+
+    @property
+    def dead_letters(self) -> str:
+        """The name of the queue of its dead letters, which is of the same type."""
+        return f"{self.name.removesuffix('.fifo')}-dead" + (".fifo" if self.is_fifo else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedPipeline:
+    """What a template needs to know of a pipeline.
+
+    `databases` are those of the Glue catalog, as IAM writes patterns; none where another catalog has the tables.
+    Tables that `are_registered` have an entry in Glue beside a catalog of their own. `staging` is where a source
+    keeps files for Spark's workers, if not in the warehouse, and `topics` are told how runs end. Runs write
+    metrics into the namespace `metrics`, unless they are `unmeasured`. `tables` are those of the source, in the
+    order of the settings, `patterns` stand for more of them, and no table reads those that are `skipped`. With
+    `matches_images` a table has no key, and finds rows by all that they were. `settings` is the address of the
+    settings, by kind and name; None of a file.
+    """
+
+    name: str
+    source_kind: str
+    source: DmsOptions | FilesOptions
+    landing: Place
+    archive: Place | None
+    warehouse: Place
+    format: str
+    databases: Sequence[str]
+    are_registered: bool
+    staging: Place | None
+    topics: Sequence[str]
+    metrics: str
+    unmeasured: bool
+    queue: DeployedQueue
+    ledger: str
+    lease: str
+    stores: Sequence[Mapping[str, Any]]
+    secrets: Sequence[SecretName]
+    tables: Sequence[TableName]
+    patterns: Sequence[str]
+    skipped: Sequence[TableName]
+    matches_images: bool
+    settings: Mapping[str, str] | None
+
+
+def read_pipeline(configured: Configured, address_of_settings: str) -> DeployedPipeline:
+    """Return what settings say; raises ConfigError for what cannot be deployed, with what to set."""
+    settings = configured.settings
+    if configured.refused:
+        raise next(iter(configured.refused.values()))
+    _check_name(settings.pipeline.name)
+    source = _source(configured)
+    target = _target(settings.target)
+    _refuse_local(configured.content)
+    staging, metrics = settings.source.get("staging"), configured.content.get("metrics", {})
+    archive = source.archive if source.landing == "archived" else None
+    return DeployedPipeline(
+        name=settings.pipeline.name,
+        source_kind=settings.source["kind"],
+        source=source,
+        landing=_place(source.path, "path", "source"),
+        archive=None if archive is None else _place(archive, "archive", "source"),
+        warehouse=_place(str(target["warehouse"]), "warehouse", "target"),
+        format=target["kind"],
+        databases=_databases(configured, target),
+        are_registered="registration" in configured.content,
+        staging=None if staging is None else _place(staging, "staging", "source"),
+        topics=_topics(configured.content),
+        metrics=str(metrics.get("namespace", "lakeward")),
+        unmeasured=metrics.get("format") != "cloudwatch",
+        queue=_queue(settings.queue.kind, settings.queue.model_extra or {}, str(configured.file)),
+        ledger=_table_of("ledger", settings.ledger),
+        lease=_table_of("lease", settings.lease),
+        stores=[dict(store) for store in settings.settings.stores],
+        secrets=[*dict.fromkeys(_secrets(configured.content))],
+        tables=[*dict.fromkeys(configured.read[name] for name in configured.tables)],
+        patterns=configured.patterns,
+        skipped=sorted(configured.skipped),
+        matches_images=any(table.match == "image" for table in settings.tables.values()),
+        settings=_address(address_of_settings),
+    )
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,48}", name):
+        raise ConfigError(
+            f"the pipeline {name} cannot be deployed under its name",
+            found="functions of Lambda and topics of SNS are called like it",
+            todo="Let `name` under [pipeline] have up to 48 letters, digits, `-` and `_`, and no dot.",
+        )
+
+
+def _address(text: str) -> Mapping[str, str] | None:
+    """Return the address of settings that a job can ask for; None of a file."""
+    found = address(text)
+    return None if found is None or found["kind"] == "file" else found
+
+
+def _source(configured: Configured) -> DmsOptions | FilesOptions:
+    options = configured.settings.source
+    if options["kind"] not in _SOURCES:
+        raise ConfigError(
+            f"a source of the kind {options['kind']!r} cannot be deployed by a template",
+            found="[source]",
+            todo='It is for files in a bucket: `kind = "dms"` or `"files"`. Others are started by hand: '
+            "docs/aws/jobs.md.",
+        )
+    own = {name: value for name, value in options.items() if name != "kind"}
+    return validated(_SOURCES[options["kind"]], own, str(configured.file), within="source")
+
+
+def _target(target: Mapping[str, Any]) -> Mapping[str, Any]:
+    if target["kind"] not in FORMATS:
+        raise ConfigError(
+            f"tables of the kind {target['kind']!r} cannot be deployed by a template",
+            found="[target]",
+            todo='Take `kind = "iceberg"`, `"delta"` or `"hudi"`.',
+        )
+    catalog = target.get("catalog", "sqlite")
+    if target["kind"] == "iceberg" and catalog not in ("glue", "rest"):
+        raise ConfigError(
+            f"the catalog {catalog!r} cannot be deployed by a template",
+            found="a job has no disk that outlives it, and no way into a network",
+            todo='Say `catalog = "glue"` under [target], or `"rest"` with its `uri`.',
+        )
+    return {"warehouse": "", **target}
+
+
+def _place(url: str, key: str, section: str) -> Place:
+    if not is_url(url):
+        raise ConfigError(
+            f"`{key}` under [{section}] is no place in a bucket",
+            found=f"it is {url!r}, and a job has no disk that outlives it",
+            todo=f'Say `{key} = "s3://bucket/prefix"`.',
+        )
+    return Place.of(url)
+
+
+def _refuse_local(content: Mapping[str, Any]) -> None:
+    """Raise ConfigError for what names a file or a network that a job does not have."""
+    stores = content.get("settings", {}).get("stores", [])
+    if any(store["kind"] == "file" for store in stores):
+        raise ConfigError(
+            "a settings store is a file",
+            found="[settings], and a job has no files beside it",
+            todo='Put it into a bucket, and name it by `kind = "s3"`; or put all into one file.',
+        )
+    for section in ("catalogue", "statistics"):
+        said = content.get(section)
+        if said is not None:
+            raise ConfigError(
+                f"[{section}] with `kind = {said.get('kind')!r}` cannot be deployed by a template",
+                found="it names a file, or a database in a network that the job is not in",
+                todo="Say the columns and keys of the tables in the settings, and leave it out."
+                if section == "catalogue"
+                else "Leave it out.",
+            )
+
+
+def _databases(configured: Configured, target: Mapping[str, Any]) -> Sequence[str]:
+    """Return the databases of Glue that tables stand in, or are registered in: these are in small letters."""
+    registration = configured.content.get("registration")
+    is_in_glue = target["kind"] == "iceberg" and target.get("catalog") == "glue"
+    if not is_in_glue and registration is None:
+        return []
+    if registration is not None and "database" in registration:
+        return [str(registration["database"]).lower()]
+    names = [*configured.tables, *configured.joined, *map(table_name, configured.patterns)]
+    namespace = str(target.get("namespace", "{schema}"))
+    found = {namespace.format(schema=name.schema, table=name.table) for name in names}
+    return sorted(found if is_in_glue else map(str.lower, found))
+
+
+def _topics(content: Mapping[str, Any]) -> Sequence[str]:
+    """Return the topics of SNS that the settings name under [[notify]]."""
+    said = content.get("notify", [])
+    notifiers = [said] if isinstance(said, Mapping) else said
+    return [str(one["topic"]) for one in notifiers if one["kind"] == "sns"]
+
+
+def _queue(kind: str, options: Mapping[str, Any], where: str) -> DeployedQueue:
+    if kind != "sqs":
+        raise ConfigError(
+            f"the queue of the kind {kind!r} cannot be deployed by a template",
+            found="the state machine looks at a queue of SQS to know whether anything waits",
+            todo=f"Say, under [queue]:\n{_QUEUE}",
+        )
+    said = validated(SqsOptions, options, where, within="queue")
+    name = urlsplit(said.url).path.rpartition("/")[2]
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,70}(\.fifo)?", name) or said.endpoint is not None:
+        raise ConfigError(
+            "`url` under [queue] names no queue that a template could make",
+            found=f"{said.url}" + ("" if said.endpoint is None else f" at the endpoint {said.endpoint}"),
+            todo=f"The URL ends with the name of the queue, of letters, digits, `-` and `_`:\n{_QUEUE}",
+        )
+    return DeployedQueue(name, seconds_of(said.visibility))
+
+
+def _table_of(section: str, options: Mapping[str, Any] | None) -> str:
+    """Return the table of DynamoDB that a ledger or a lease is kept in."""
+    if options is None or options.get("kind") != "dynamodb" or not isinstance(options.get("table"), str):
+        kept = "there is none" if options is None else f"its `kind` is {options.get('kind')!r}"
+        raise ConfigError(
+            f"the {section} of the settings is not one that jobs can share",
+            found=f"{kept}, and a job loses its disk when it ends",
+            todo=f'Say, under [{section}]:\nkind = "dynamodb"\ntable = "lakeward-{section}s"',
+        )
+    return str(options["table"])
+
+
+def _secrets(value: Any) -> Iterator[SecretName]:
+    """Yield the secrets that settings name; raises ConfigError for one that is on a machine."""
+    if isinstance(value, Mapping) and len(value) == 1 and {*value} <= {*_SECRETS_OF_AWS, *_SECRETS_OF_A_MACHINE}:
+        ((kind, name),) = value.items()
+        yield from _secrets(f"{kind}:{name}")
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _secrets(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _secrets(inner)
+    elif isinstance(value, str):
+        kind, colon, _ = value.partition(":")
+        if colon and kind in _SECRETS_OF_AWS:
+            yield SecretName.read(value)
+        elif colon and kind in _SECRETS_OF_A_MACHINE and not value.startswith("file://"):
+            raise ConfigError(
+                f"the secret {value} is on a machine",
+                found="a job has neither its environment nor its files",
+                todo="Keep it in Secrets Manager (`aws-secrets-manager:NAME`) or in a parameter (`aws-ssm:NAME`).",
+            )
+
+
+def tables_of_patterns(patterns: Sequence[str]) -> Sequence[TableName]:
+    """Return patterns taken apart, each as a schema and a table with `*`.
+
+    >>> tables_of_patterns(["shop.*"])
+    [TableName(schema='shop', table='*')]
+    """
+    return [table_name(pattern) for pattern in patterns if is_pattern(pattern)]

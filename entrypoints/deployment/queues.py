@@ -1,0 +1,94 @@
+"""The queue that tells which tables have something new, its dead letters, and the rules that write into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from lakeward.adapters.dms.options import DmsOptions
+from lakeward.entrypoints.deployment.intrinsics import Template, attribute, ref
+from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
+from lakeward.entrypoints.deployment.policies import VERSION
+
+_FORTNIGHT: Final = 14 * 24 * 3600
+"""Seconds that a message is kept: the longest that SQS has, so that a fix can be made meanwhile."""
+
+_RECEIVED: Final = 5
+"""How often a message is received until it is a dead letter."""
+
+_MOST_RULES: Final = 100
+"""Rules of one pipeline, at the most: an account has 300 in a region."""
+
+
+def resources(pipeline: DeployedPipeline) -> Template:
+    """Return queue, dead letters, rules, and the policy by which the rules may write."""
+    rules = {
+        f"LandingRule{number or ''}": _rule(pipeline, prefix, group)
+        for number, (prefix, group) in enumerate(_groups(pipeline).items())
+    }
+    redrive = {"deadLetterTargetArn": attribute("DeadLetters"), "maxReceiveCount": _RECEIVED}
+    own = {"VisibilityTimeout": pipeline.queue.visibility, "RedrivePolicy": redrive}
+    return {
+        "DeadLetters": _queue(pipeline, pipeline.queue.dead_letters, {}),
+        "Queue": _queue(pipeline, pipeline.queue.name, own),
+        "QueuePolicy": _policy([*rules]),
+        **rules,
+    }
+
+
+def _queue(pipeline: DeployedPipeline, name: str, own: Mapping[str, Any]) -> Template:
+    fifo = {"FifoQueue": True, "ContentBasedDeduplication": True} if pipeline.queue.is_fifo else {}
+    kept = {"MessageRetentionPeriod": _FORTNIGHT, "SqsManagedSseEnabled": True}
+    return {
+        "Type": "AWS::SQS::Queue",
+        "Properties": {"QueueName": name, **fifo, **kept, **own},
+    }
+
+
+def _policy(rules: Sequence[str]) -> Template:
+    statement = {
+        "Sid": "LetRulesWrite",
+        "Effect": "Allow",
+        "Principal": {"Service": "events.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": attribute("Queue"),
+        "Condition": {"ArnEquals": {"aws:SourceArn": [attribute(rule) for rule in rules]}},
+    }
+    return {
+        "Type": "AWS::SQS::QueuePolicy",
+        "Properties": {"Queues": [ref("Queue")], "PolicyDocument": {"Version": VERSION, "Statement": [statement]}},
+    }
+
+
+def _rule(pipeline: DeployedPipeline, prefix: str, group: str) -> Template:
+    """Return a rule that writes into the queue what S3 says of new objects below a prefix."""
+    named = {"bucket": {"name": [pipeline.landing.bucket]}, "object": {"key": [{"prefix": prefix}]}}
+    detail = named if prefix else {"bucket": named["bucket"]}
+    fifo = {"SqsParameters": {"MessageGroupId": group}} if pipeline.queue.is_fifo else {}
+    return {
+        "Type": "AWS::Events::Rule",
+        "Properties": {
+            "Description": f"New files of the pipeline {pipeline.name}",
+            "EventPattern": {"source": ["aws.s3"], "detail-type": ["Object Created"], "detail": detail},
+            "Targets": [{"Id": "queue", "Arn": attribute("Queue"), **fifo}],
+        },
+    }
+
+
+def _groups(pipeline: DeployedPipeline) -> Mapping[str, str]:
+    """Return the prefixes to watch, each with the message group of a FIFO queue.
+
+    SQS gives ten messages of a group at once, and no more until these are done: so each table has a rule and a
+    group of its own where its folder is known. Otherwise one rule has all, in one group.
+    """
+    whole = {pipeline.landing.below: pipeline.name}
+    source = pipeline.source
+    if not (pipeline.queue.is_fifo and isinstance(source, DmsOptions)) or pipeline.patterns:
+        return whole
+    if source.cdc_path is not None or len(pipeline.tables) > _MOST_RULES or source.load != source.changes:
+        return whole
+    below = pipeline.landing.below
+    return {
+        f"{below}{source.changes.format(schema=name.schema, table=name.table)}/": f"table-{number}"
+        for number, name in enumerate(pipeline.tables, 1)
+    }

@@ -1,0 +1,66 @@
+"""The tables of DynamoDB that the ledger and the lease of pipelines are kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakeward.entrypoints.deployment.intrinsics import Template, is_yes
+from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
+
+
+def parameters(pipeline: DeployedPipeline) -> Template:
+    """Return whether the tables are made: one of each serves all pipelines of an account."""
+    tables = {"Ledger": pipeline.ledger, "Lease": pipeline.lease}
+    return {
+        f"Make{title}Table": {
+            "Type": "String",
+            "Default": "yes",
+            "AllowedValues": ["yes", "no"],
+            "Description": f"Whether the DynamoDB table {name} is made. It serves all pipelines: say no where "
+            "another one has made it.",
+        }
+        for title, name in tables.items()
+    }
+
+
+def conditions() -> Template:
+    """Return the conditions by which the tables are made."""
+    return {f"Makes{title}Table": is_yes(f"Make{title}Table") for title in ("Ledger", "Lease")}
+
+
+def resources(pipeline: DeployedPipeline) -> Template:
+    """Return the tables, with the keys that docs/ledger.md and docs/lease.md say."""
+    by_state = {
+        "IndexName": "by_state",
+        "KeySchema": _key("ledger", "state"),
+        "Projection": {"ProjectionType": "ALL"},
+    }
+    return {
+        "LedgerTable": _table(
+            "Ledger",
+            pipeline.ledger,
+            ["ledger", "item", "state"],
+            {"KeySchema": _key("ledger", "item"), "LocalSecondaryIndexes": [by_state]},
+        ),
+        "LeaseTable": _table("Lease", pipeline.lease, ["lease"], {"KeySchema": _key("lease")}),
+    }
+
+
+def _key(*names: str) -> Sequence[Template]:
+    return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False)]
+
+
+def _table(title: str, name: str, attributes: Sequence[str], keys: Mapping[str, Any]) -> Template:
+    return {
+        "Type": "AWS::DynamoDB::Table",
+        "Condition": f"Makes{title}Table",
+        "DeletionPolicy": "Retain",
+        "UpdateReplacePolicy": "Retain",
+        "Properties": {
+            "TableName": name,
+            "BillingMode": "PAY_PER_REQUEST",
+            "AttributeDefinitions": [{"AttributeName": one, "AttributeType": "S"} for one in attributes],
+            **keys,
+        },
+    }

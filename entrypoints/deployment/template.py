@@ -1,0 +1,95 @@
+"""The template of a pipeline: all that it needs on AWS, put together from its parts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Literal, TypeAlias
+
+from lakeward.core.errors import ConfigError
+from lakeward.entrypoints.deployment import alarms, buckets, dms, functions, job_resources, queues, stores, workflow
+from lakeward.entrypoints.deployment.intrinsics import Template, Value, ref
+from lakeward.entrypoints.deployment.job_role import job_role
+from lakeward.entrypoints.deployment.packaged_job import PackagedJob
+from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
+
+Dms: TypeAlias = Literal["make", "existing", "none"]
+"""Whether a template makes the replication task, is told of one that is there, or knows of none."""
+
+_TASK: Final = {
+    "ReplicationTaskArn": {
+        "Type": "String",
+        "AllowedPattern": "arn:aws[a-z-]*:dms:.*:task:.*",
+        "Description": "The replication task of DMS that writes the files.",
+    }
+}
+
+
+def template(
+    pipeline: DeployedPipeline, packaged: PackagedJob, dms_side: Dms, poll: int = 60
+) -> dict[str, Any]:
+    """Return the CloudFormation template of a pipeline; the same arguments give the same template.
+
+    The state machine looks every `poll` seconds whether anything waits. Raises ConfigError for what does not go
+    together.
+    """
+    if packaged.format != pipeline.format:
+        raise ConfigError(
+            f"the package is for tables of the kind {packaged.format!r}",
+            found=f"the settings have {pipeline.format!r}",
+            todo=f"Package again with --format {pipeline.format}.",
+        )
+    if dms_side == "make":
+        dms.check(pipeline)
+    tasks: dict[str, Value] = {"make": ref("ReplicationTask"), "existing": ref("ReplicationTaskArn")}
+    called = functions.functions_of(pipeline, tasks.get(dms_side))
+    flow = workflow.Workflow(pipeline=pipeline, packaged=packaged, functions=called, poll=poll)
+    made_dms = dms_side == "make"
+    return {
+        "AWSTemplateFormatVersion": "2010-09-09",
+        "Description": f"lakeward: the pipeline {pipeline.name} on {_TITLES[packaged.platform]}",
+        "Parameters": {
+            **job_resources.parameters(packaged),
+            **workflow.parameters(),
+            **buckets.parameters(pipeline),
+            **stores.parameters(pipeline),
+            **alarms.parameters(),
+            **(dms.parameters() if made_dms else _TASK if dms_side == "existing" else {}),
+        },
+        "Conditions": {
+            **buckets.conditions(pipeline),
+            **stores.conditions(),
+            **alarms.conditions(),
+            **(dms.conditions() if made_dms else {}),
+        },
+        "Resources": {
+            **buckets.resources(pipeline),
+            **queues.resources(pipeline),
+            **stores.resources(pipeline),
+            "JobRole": job_role(pipeline, packaged.platform),
+            **job_resources.resources(pipeline, packaged),
+            **functions.resources(pipeline, called),
+            **flow.resources(),
+            **alarms.resources(pipeline),
+            **(dms.resources(pipeline) if made_dms else {}),
+        },
+        "Outputs": _outputs(made_dms=made_dms),
+    }
+
+
+_TITLES: Final = {"glue": "AWS Glue", "emr-serverless": "EMR Serverless"}
+
+
+def _outputs(*, made_dms: bool) -> Template:
+    found = {
+        "QueueUrl": {"Description": "The `url` that the settings must have under [queue].", "Value": ref("Queue")},
+        "StateMachineArn": {"Description": "The state machine of the pipeline.", "Value": ref("StateMachine")},
+        "StartFunction": {"Description": "What starts it, unless it runs.", "Value": ref("StartRunFunction")},
+        "NoticeTopicArn": {"Description": "The topic of notices.", "Value": ref("NoticeTopic")},
+    }
+    task = {"Description": "The replication task, which is started by hand.", "Value": ref("ReplicationTask")}
+    return {**found, "ReplicationTaskArn": task} if made_dms else found
+
+
+def text_of(made: Template) -> str:
+    """Return a template as it is written to a file."""
+    return json.dumps(made, indent=2, ensure_ascii=False) + "\n"

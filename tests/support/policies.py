@@ -1,0 +1,286 @@
+"""The roles of a CloudFormation template, as IAM would take them: who may do what, on which resource.
+
+Only what templates of lakeward have is understood; anything else is an error, and no guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.client import BaseClient
+from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT
+
+REGION = "eu-central-1"
+_HERE = f"{REGION}:{ACCOUNT}"
+
+_PSEUDO = {
+    "AWS::Partition": "aws",
+    "AWS::Region": REGION,
+    "AWS::AccountId": ACCOUNT,
+    "AWS::StackName": "stack",
+}
+
+_ARNS = {
+    "AWS::SQS::Queue": ("QueueName", f"arn:aws:sqs:{_HERE}:{{}}"),
+    "AWS::SNS::Topic": ("TopicName", f"arn:aws:sns:{_HERE}:{{}}"),
+    "AWS::Lambda::Function": ("FunctionName", f"arn:aws:lambda:{_HERE}:function:{{}}"),
+    "AWS::StepFunctions::StateMachine": ("StateMachineName", f"arn:aws:states:{_HERE}:stateMachine:{{}}"),
+    "AWS::EMRServerless::Application": ("Name", f"arn:aws:emr-serverless:{_HERE}:/applications/{{}}"),
+    "AWS::Logs::LogGroup": ("LogGroupName", f"arn:aws:logs:{_HERE}:log-group:{{}}:*"),
+    "AWS::IAM::Role": (None, f"arn:aws:iam::{ACCOUNT}:role/{{}}"),
+    "AWS::Events::Rule": (None, f"arn:aws:events:{_HERE}:rule/{{}}"),
+    "AWS::DMS::ReplicationTask": (None, f"arn:aws:dms:{_HERE}:task:{{}}"),
+}
+"""For each type of resource the property that names it (None: its name in the template), and its ARN."""
+
+_REFERS_BY_ARN = ("AWS::SNS::Topic", "AWS::StepFunctions::StateMachine", "AWS::DMS::ReplicationTask")
+
+
+@dataclass(frozen=True)
+class Call:
+    """An action on a resource, as IAM is asked for it, with the values of its condition keys."""
+
+    action: str
+    resource: str
+    context: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a policy, with its values put in."""
+
+    name: str
+    actions: Sequence[str]
+    resources: Sequence[str]
+    condition: Mapping[str, Mapping[str, Any]]
+
+    def allows(self, call: Call) -> bool:
+        """Whether it allows a call: actions are compared as they are written, and have no wildcard."""
+        return (
+            call.action in self.actions
+            and any(_matches(one, call.resource) for one in self.resources)
+            and all(self._holds(operator, keys, call) for operator, keys in self.condition.items())
+        )
+
+    def _holds(self, operator: str, keys: Mapping[str, Any], call: Call) -> bool:
+        is_like = {"StringLike": True, "StringEquals": False}[operator]
+        for key, wanted in keys.items():
+            values = [wanted] if isinstance(wanted, str) else wanted
+            found = call.context.get(key)
+            if found is None or not any(_matches(one, found) if is_like else one == found for one in values):
+                return False
+        return True
+
+
+def _matches(pattern: str, text: str) -> bool:
+    expression = "".join({"*": ".*", "?": "."}.get(part, re.escape(part)) for part in re.split(r"([*?])", pattern))
+    return re.fullmatch(expression, text, re.DOTALL) is not None
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A template with the values of its parameters."""
+
+    template: Mapping[str, Any]
+    values: Mapping[str, Any]
+
+    def statements(self, role: str) -> Sequence[Statement]:
+        """Return what a role of the template allows."""
+        policies = self.template["Resources"][role]["Properties"]["Policies"]
+        said = [one for policy in policies for one in policy["PolicyDocument"]["Statement"]]
+        return [self._statement(one) for one in said]
+
+    def _statement(self, said: Mapping[str, Any]) -> Statement:
+        assert said["Effect"] == "Allow"
+        condition = self.resolve(said.get("Condition", {}))
+        return Statement(said["Sid"], said["Action"], self.resolve(said["Resource"]), condition)
+
+    def roles(self) -> Sequence[str]:
+        """Return the names of all roles."""
+        return [name for name, one in self.template["Resources"].items() if one["Type"] == "AWS::IAM::Role"]
+
+    def resolve(self, value: Any) -> Any:
+        """Return a value of the template as CloudFormation would put it in."""
+        if isinstance(value, list):
+            return [self.resolve(inner) for inner in value]
+        if not isinstance(value, Mapping):
+            return value
+        if len(value) == 1:
+            ((name, said),) = value.items()
+            if name == "Ref":
+                return self._ref(said)
+            if name == "Fn::GetAtt":
+                assert said[1] == "Arn"
+                return self._arn(said[0])
+            if name == "Fn::Sub":
+                return self._sub(said)
+            assert not name.startswith("Fn::"), name
+        return {name: self.resolve(inner) for name, inner in value.items()}
+
+    def _sub(self, said: Any) -> str:
+        text, own = (said, {}) if isinstance(said, str) else (said[0], self.resolve(said[1]))
+        return re.sub(r"\$\{([^}]+)\}", lambda found: str(own.get(found[1]) or self._ref(found[1])), text)
+
+    def _ref(self, name: str) -> Any:
+        if name in _PSEUDO:
+            return _PSEUDO[name]
+        if name in self.template["Parameters"]:
+            return self.values.get(name, self.template["Parameters"][name].get("Default"))
+        made = self.template["Resources"][name]
+        if made["Type"] in _REFERS_BY_ARN:
+            return self._arn(name)
+        return made["Properties"][_ARNS[made["Type"]][0]]
+
+    def _arn(self, name: str) -> str:
+        made = self.template["Resources"][name]
+        named_by, form = _ARNS[made["Type"]]
+        return form.format(name if named_by is None else made["Properties"][named_by])
+
+
+@dataclass(frozen=True)
+class Requested:
+    """A request of boto3: the service, its operation, and the parameters."""
+
+    service: str
+    operation: str
+    parameters: Mapping[str, Any]
+
+
+def recorded(requests: list[Requested], own: Collection[Any]) -> Any:
+    """Return what takes the place of `BaseClient._make_api_call`, and notes all that boto3 is asked for.
+
+    What the `own` clients of a test ask for is not noted.
+    """
+    ask = BaseClient._make_api_call
+
+    def noting(self: Any, operation_name: str, api_params: dict[str, Any]) -> Any:
+        if not any(one is self for one in own):
+            requests.append(Requested(self.meta.service_model.service_name, operation_name, api_params))
+        return ask(self, operation_name, api_params)
+
+    return noting
+
+
+def calls_of(request: Requested) -> Sequence[Call]:
+    """Return what IAM is asked for a request.
+
+    Operations are mapped to actions as in the Service Authorization Reference of AWS; most have the same name.
+    """
+    return [*_CALLS[request.service](request.operation, request.parameters)]
+
+
+def _of_s3(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
+    bucket = f"arn:aws:s3:::{asked['Bucket']}"
+    if operation in ("ListObjectsV2", "HeadBucket"):
+        yield Call("s3:ListBucket", bucket, {"s3:prefix": asked.get("Prefix", "")})
+        return
+    if operation in ("CopyObject", "UploadPartCopy"):
+        source = asked["CopySource"]
+        named = source if isinstance(source, str) else f"{source['Bucket']}/{source['Key']}"
+        yield Call("s3:GetObject", f"arn:aws:s3:::{named}")
+    action = {
+        "AbortMultipartUpload": "AbortMultipartUpload",
+        "CompleteMultipartUpload": "PutObject",
+        "CopyObject": "PutObject",
+        "CreateMultipartUpload": "PutObject",
+        "DeleteObject": "DeleteObject",
+        "GetObject": "GetObject",
+        "GetObjectTagging": "GetObjectTagging",
+        "HeadObject": "GetObject",
+        "PutObject": "PutObject",
+        "PutObjectTagging": "PutObjectTagging",
+        "UploadPart": "PutObject",
+        "UploadPartCopy": "PutObject",
+    }[operation]
+    yield Call(f"s3:{action}", f"{bucket}/{asked['Key']}")
+
+
+def _of_sqs(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
+    action = operation.removesuffix("Batch")
+    yield Call(f"sqs:{action}", f"arn:aws:sqs:{_HERE}:{asked['QueueUrl'].rpartition('/')[2]}")
+
+
+def _of_dynamodb(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
+    """Yield the actions; a transaction takes those of its items ("IAM policies with DynamoDB transactions")."""
+    if operation == "TransactWriteItems":
+        for item in asked["TransactItems"]:
+            for kind, said in item.items():
+                action = {"ConditionCheck": "ConditionCheckItem", "Put": "PutItem"}[kind]
+                yield Call(f"dynamodb:{action}", _table(said["TableName"]))
+    elif operation in ("BatchGetItem", "BatchWriteItem"):
+        yield from (Call(f"dynamodb:{operation}", _table(name)) for name in asked["RequestItems"])
+    else:
+        index = f"/index/{asked['IndexName']}" if "IndexName" in asked else ""
+        yield Call(f"dynamodb:{operation}", _table(asked["TableName"]) + index)
+
+
+def _table(name: str) -> str:
+    return f"arn:aws:dynamodb:{_HERE}:table/{name}"
+
+
+def _of_ssm(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
+    names = asked.get("Names") or [asked.get("Name") or asked.get("Path")]
+    for name in names:
+        yield Call(f"ssm:{operation}", f"arn:aws:ssm:{_HERE}:parameter/{str(name).strip('/')}")
+
+
+def _of_secretsmanager(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
+    if operation == "ListSecrets":
+        yield Call("secretsmanager:ListSecrets", "*")
+        return
+    name = asked["SecretId"]
+    yield Call(
+        f"secretsmanager:{operation}",
+        name if name.startswith("arn:") else f"arn:aws:secretsmanager:{_HERE}:secret:{name}-aBcDeF",
+    )
+
+
+def _of_states(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
+    yield Call(f"states:{operation}", asked.get("stateMachineArn") or asked["executionArn"])
+
+
+def _of_dms(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
+    yield Call(f"dms:{operation}", "*")
+
+
+def _of_glue(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
+    """Yield an action for each resource that the Data Catalog looks at: the catalog, the database, the table."""
+    if operation in ("GetJobRun", "StartJobRun"):
+        yield Call(f"glue:{operation}", f"arn:aws:glue:{_HERE}:job/{asked['JobName']}")
+        return
+    database = asked.get("DatabaseName") or asked.get("DatabaseInput", asked).get("Name")
+    table = asked.get("TableInput", asked).get("Name") if "DatabaseName" in asked else None
+    parts = ["catalog", f"database/{database}", *([f"table/{database}/{table}"] if table else [])]
+    yield from (Call(f"glue:{operation}", f"arn:aws:glue:{_HERE}:{part}") for part in parts)
+
+
+_CALLS = {
+    "s3": _of_s3,
+    "sqs": _of_sqs,
+    "dynamodb": _of_dynamodb,
+    "ssm": _of_ssm,
+    "secretsmanager": _of_secretsmanager,
+    "stepfunctions": _of_states,
+    "dms": _of_dms,
+    "glue": _of_glue,
+}
+
+
+def lacking(statements: Sequence[Statement], calls: Sequence[Call]) -> Sequence[Call]:
+    """Return the calls that no statement allows."""
+    return [call for call in dict.fromkeys(calls) if not any(one.allows(call) for one in statements)]
+
+
+def beyond(statements: Sequence[Statement], calls: Sequence[Call]) -> Sequence[tuple[str, str, str]]:
+    """Return what is allowed and never called: statement, action, and resource as it is written."""
+    found = []
+    for statement in statements:
+        for action in statement.actions:
+            for resource in statement.resources:
+                only = Statement(statement.name, [action], [resource], statement.condition)
+                if not any(only.allows(call) for call in calls):
+                    found.append((statement.name, action, resource))
+    return found
