@@ -6,7 +6,7 @@ Only what templates of lakeward have is understood; anything else is an error, a
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,15 +149,15 @@ class Requested:
     parameters: Mapping[str, Any]
 
 
-def recorded(requests: list[Requested], own: Collection[Any]) -> Any:
+def recorded(requests: list[Requested], own: Mapping[str, Any]) -> Any:
     """Return what takes the place of `BaseClient._make_api_call`, and notes all that boto3 is asked for.
 
-    What the `own` clients of a test ask for is not noted.
+    What the `own` clients of a test ask for is not noted; they are by their services.
     """
     ask = BaseClient._make_api_call
 
     def noting(self: Any, operation_name: str, api_params: dict[str, Any]) -> Any:
-        if not any(one is self for one in own):
+        if not any(one is self for one in own.values()):
             requests.append(Requested(self.meta.service_model.service_name, operation_name, api_params))
         return ask(self, operation_name, api_params)
 
