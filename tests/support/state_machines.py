@@ -28,6 +28,8 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.service impor
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_sfn import (
     StateTaskServiceSfn,
 )
+from moto.stepfunctions.parser.asl.eval.environment import Environment
+from moto.stepfunctions.parser.asl.eval.program_state import ProgramRunning
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
 
@@ -124,6 +126,7 @@ def step_functions(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Itera
     found = StepFunctions(f"shop-{next(NUMBERS)}")
     _play_functions(found, monkeypatch)
     _answer_as_aws(monkeypatch)
+    _let_stop(monkeypatch)
     monkeypatch.setenv(PIPELINE, found.pipeline)
     monkeypatch.setenv(LEASES, f"{found.pipeline}-leases")
     found.client("dynamodb").create_table(
@@ -179,6 +182,20 @@ def _answer_as_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(task._SERVICE_NAME_SFN_TO_BOTO_OVERRIDES, "emrserverless", "emr-serverless")
     for service, name in {"glue": "Glue", "emrserverless": "EmrServerless", "sqs": "Sqs"}.items():
         monkeypatch.setitem(state_task_service_aws_sdk._SERVICE_ERROR_NAMES, service, name)
+
+
+def _let_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an execution end that is stopped between two states: moto breaks its thread, and says that it runs."""
+    for name in ("next_state_name", "next_field_name"):
+        monkeypatch.setattr(Environment, name, _unless_stopped(getattr(Environment, name)))
+
+
+def _unless_stopped(following: Any) -> Any:
+    def set_following(env: Any, name: str) -> None:
+        if env._program_state is None or isinstance(env._program_state, ProgramRunning):
+            following.fset(env, name)
+
+    return property(following.fget, set_following)
 
 
 def _operation(task: Any) -> Any:
