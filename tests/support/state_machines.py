@@ -24,6 +24,7 @@ from buckets import ENVIRONMENT, Buckets
 from moto.awslambda_simple.models import LambdaSimpleBackend
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.core.config import default_user_config
+from moto.emrserverless import models as emr_serverless
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import state_task_service_aws_sdk
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_sfn import (
     StateTaskServiceSfn,
@@ -123,6 +124,7 @@ def step_functions(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setenv("MOTO_PORT", str(urlsplit(s3_server.endpoint).port))
     monkeypatch.setitem(default_user_config, "stepfunctions", {"execute_state_machine": True})
     monkeypatch.setitem(default_user_config, "lambda", {"use_docker": False})
+    monkeypatch.setattr(emr_serverless, "JOB_STATUS", "RUNNING")  # else a job has ended when it begins
     found = StepFunctions(f"shop-{next(NUMBERS)}")
     _play_functions(found, monkeypatch)
     _answer_as_aws(monkeypatch)
