@@ -143,14 +143,16 @@ class Books:
     def _account(self, table: str, progress: Progress) -> Account:
         """Return what is known of a table; of one that was made anew, behind its ledger, that is nothing.
 
-        Where another tool took it back, what it has applied since waits again.
+        Where another tool took it back, what it has applied since waits again, beside what waited.
         """
         account = self.ledger.account(table)
         if account.batch <= progress.batch:
             return account
-        records = self.ledger.objects(table, *_WERE_APPLIED) if progress.batch else ()
+        if progress.batch == 0:
+            return Account()
+        records = self.ledger.objects(table, *_WERE_APPLIED)
         undone = (one.object for one in records if (one.batch or 0) > progress.batch)
-        return Account(waiting={item.name: item for item in undone})
+        return Account(waiting={**account.waiting, **{item.name: item for item in undone}})
 
     def _start(self, account: Account, recalled: Recalled, floor: int | None) -> str | None:
         is_due = account.listed is None or self.now() - account.listed >= self.whole_every

@@ -480,3 +480,8 @@ def remake(before: Container, configured: Configured) -> Container:
     for name in _SHARED:
         getattr(made, name).override(providers.Object(getattr(before, name)()))
     return made
+
+
+def bind_spark(container: Container) -> None:
+    """Let Spark start as this container says: it starts as the one does that was made of it last."""
+    container.spark().runtime = container.runtime()

@@ -11,7 +11,7 @@ import structlog
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.layers import MergedSettings
-from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.container import Container, bind_spark
 from lakeward.entrypoints.context import complete
 from lakeward.entrypoints.settings import Configured, validate
 
@@ -49,6 +49,7 @@ class SettingsWatch:
             try:
                 self._look()
             except LakewardError as error:
+                bind_spark(self.container)
                 self._warn(error)
             self.due = self.clock() + self.every
         return self.found is not None
@@ -61,8 +62,11 @@ class SettingsWatch:
         return found
 
     def refuse(self, before: Container, error: LakewardError) -> None:
-        """Go on with the container of before, since what changed cannot be."""
+        """Go on with the container of before, since what changed cannot be; what may be over soon is tried anew."""
         self.container = before
+        bind_spark(before)
+        if error.retryable:
+            self.known = before.configured().merged
         self._warn(error)
 
     def _look(self) -> None:

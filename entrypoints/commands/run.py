@@ -266,7 +266,8 @@ def _after(
     """Look at what the source has once tables are done, write down how they were left, and tell who is to know."""
     found = look(container, tables)
     told = people.tell(runs, joined, found.strays)
-    return replace(found, warnings=(*found.warnings, *write_back(container, runs), *told))
+    left = write_back(container, [run for run in runs if run.table in tables])
+    return replace(found, warnings=(*found.warnings, *left, *told))
 
 
 def _before(configured: Configured, container: Any, tables: Sequence[TableName]) -> Findings:

@@ -242,6 +242,23 @@ def test_what_a_table_lacks_that_was_taken_back_is_missed_though_the_ledger_is_m
     assert shop.fails().code == "LEDGER-003"
 
 
+@pytest.mark.parametrize("is_rebuilt", [True, False])
+def test_what_waited_is_missed_though_its_table_was_taken_back(shop: Shop, *, is_rebuilt: bool) -> None:
+    shop.run()
+    before = deepcopy(shop.target)
+    shop.put(3)
+    shop.run()
+    shop.put(4)
+    with pytest.raises(Stopped):
+        apply_changes(shop.job(), crash("read", "before"))
+    shop.target = before
+    if is_rebuilt:
+        rebuild(shop.job())
+        assert shop.states == {1: "applied", 2: "applied", 3: "seen", 4: "seen"}
+    shop.drop(4)
+    assert shop.fails().code == "LEDGER-003"
+
+
 def test_of_a_table_that_is_made_anew_the_old_ledger_says_nothing(shop: Shop) -> None:
     shop.run()
     shop.ledger.known[str(NAME)]["old"] = replace(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,10 +38,12 @@ from lakeward.core.ledger import Limits, Past, Taken
 from lakeward.core.loads import Awaited
 from lakeward.core.ports import Notice
 from lakeward.entrypoints import follow, joining
+from lakeward.entrypoints.commands import run as run_command
 from lakeward.entrypoints.commands.run import exit_code
-from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.container import Container, remake
 from lakeward.entrypoints.context import complete
 from lakeward.entrypoints.failures import failure_of
+from lakeward.entrypoints.findings import Findings
 from lakeward.entrypoints.follow import Followed, follow_pipeline, follow_tables
 from lakeward.entrypoints.inbox import Inbox
 from lakeward.entrypoints.joining import Chosen, Joining
@@ -817,6 +819,58 @@ def test_rules_that_are_refused_leave_the_settings_of_before(monkeypatch: pytest
     assert [line["error"] for line in logs if line["log_level"] == "warning"] == [
         "shop.lines: Spark does not take this rule"
     ]
+
+
+def test_settings_that_cannot_be_checked_now_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, usual = waiting(*[(table, 1) for table in NAMES]), follow.check
+
+    def check(container: Container, names: Sequence[TableName], pool: Executor) -> None:
+        if NAMES[2] in names and lake.now < 100:
+            raise AWAY
+        usual(container, names, pool)
+
+    monkeypatch.setattr(follow, "check", check)
+    ended, _ = Stores(lake, {0.0: tables(*NAMES[:2]), 50.0: tables(*NAMES)}).follow(400)
+    assert (ended.chosen.tables, lake.state(NAMES[2])[1,]) == (NAMES, 1)
+
+
+def test_settings_that_are_refused_leave_spark_as_it_was() -> None:
+    """What is made by them binds Spark to itself before it is refused."""
+    content = {**SETTINGS, "tables": {str(NAMES[0]): OWN}, "joined": {}}
+    file = Path("lakeward.toml")
+
+    def merged(said: Mapping[str, Any]) -> MergedSettings:
+        return merge([SettingsLayer(origin=str(file), content=said, fails_whole=True)])
+
+    lake = waiting()
+    container = lake.container(complete(validate(content, file, merged=merged(content))))
+    asked = container.runtime()
+
+    def refused(before: Container, configured: Configured) -> Container:
+        other = remake(before, configured).runtime()
+        assert before.spark().runtime is other is not asked
+        raise ConfigError("the source refuses it")
+
+    times = iter([0.0, *[100.0] * 9])
+    watch = SettingsWatch(partial(merged, SETTINGS), container, EVERY, partial(next, times), refused)
+    with capture_logs() as logs:
+        assert not watch.is_changed()
+    assert [line["error"] for line in logs] == ["the source refuses it"]
+    assert container.spark().runtime is asked
+
+
+def test_how_a_table_was_left_is_written_back_only_while_it_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[TableName] = []
+    monkeypatch.setattr(run_command, "look", lambda _container, _tables: Findings())
+
+    def write_back(_: object, runs: Sequence[TableRun]) -> Sequence[str]:
+        written.extend(run.table for run in runs)
+        return ()
+
+    monkeypatch.setattr(run_command, "write_back", write_back)
+    people = SimpleNamespace(tell=lambda _runs, _joined, _strays: ())
+    run_command._after(None, NAMES[:1], [TableRun(name) for name in NAMES], (), people)  # type: ignore[arg-type]
+    assert written == NAMES[:1]
 
 
 def test_a_table_that_comes_is_joined_and_turns_in_hand_are_not_cut_off(joint: Joint) -> None:
