@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.files.fields import fields_of, find_field, root_of
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.messages.connect import MOST_DIGITS, Described
+from lakeward.adapters.messages.mongodb import DOCUMENT, ID
 from lakeward.adapters.messages.wire import EPOCHS, UNITS, Wire, Writing
 from lakeward.adapters.spark.casts import TextFormat
 from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
@@ -36,6 +37,27 @@ def check_images(options: FilesOptions, dimension: Dimension) -> None:
             found="its files do not have it",
             todo="Messages have it: those of Debezium in their envelope, with REPLICA IDENTITY FULL and "
             '`before_images = "whole"`, and those of DMS (`format = "dms-json"`) with BeforeImageSettings.',
+        )
+
+
+def check_documents(options: FilesOptions, dimension: Dimension) -> None:
+    """Raise ConfigError where a table of documents has another key than theirs, or columns that none fills."""
+    if options.documents is None:
+        return
+    name, key = dimension.name, dimension.key
+    if key and tuple(key) != (ID,):
+        raise ConfigError(
+            f"{name}: `documents` needs the key {ID}",
+            found=f"its key is {', '.join(key)}",
+            todo=f'Say `key = ["{ID}"]`: the connector for MongoDB tells nothing else of a document that is gone.',
+        )
+    others = [column.name for column in dimension.schema if column.name not in (ID, DOCUMENT)]
+    of_text = dimension.schema.find(DOCUMENT)
+    if options.documents == "document" and (others or of_text is None or of_text.type.name != "string"):
+        raise ConfigError(
+            f'{name}: `documents = "document"` fills the columns {ID} and {DOCUMENT} alone',
+            found="its columns are " + ", ".join(f"{c.name} ({c.type.name})" for c in dimension.schema),
+            todo=f'Declare {ID}, and `{DOCUMENT} = "string"`, and nothing else; or say `documents = "columns"`.',
         )
 
 
@@ -105,6 +127,10 @@ _OF_BINARY: Final = {
 }
 
 
+_OF_DOCUMENTS: Final = {"decimals": "string", "times": "connect", "binary": "base64"}
+"""How values of documents are written (`adapters.messages.extended_json`), as if the connector's modes said so."""
+
+
 def writings(
     options: FilesOptions,
     dimension: Dimension,
@@ -118,6 +144,8 @@ def writings(
     says that bytes are a text, and nothing says in which form.
     """
     found = {}
+    if options.documents is not None:
+        options = options.model_copy(update=_OF_DOCUMENTS)
     for column in dimension.schema:
         own, told = formats.get(column.name), described.get(column.name)
         if own is None and told is not None and column.type.name == "binary":
@@ -151,7 +179,9 @@ def ways_of_writing(
 
 def needs_schemas(options: FilesOptions, dimension: Dimension) -> bool:
     """Return whether any column may be written otherwise than its declared type, format and modes say."""
-    return options.format == "debezium" and any(column.type.name in _MANY_WAYS for column in dimension.schema)
+    if options.format != "debezium" or options.documents is not None:
+        return False
+    return any(column.type.name in _MANY_WAYS for column in dimension.schema)
 
 
 def _counts(told: Described, column: Column, own: str | None) -> bool:

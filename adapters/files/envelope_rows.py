@@ -82,6 +82,8 @@ class EnvelopeRows:
         decoder, options, schema = table.decoder, table.options, table.dimension.schema
         if not isinstance(decoder, Debezium) or decoder.is_flat or options.types == "schema" or table.links:
             return None
+        if decoder.documents is not None:
+            return None
         if find_spec("pandas") is None or any(column.type.is_nested for column in schema):
             return None
         wires = {c.name: table.reading.written.get(c.name, PLAIN).wire for c in schema}

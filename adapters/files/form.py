@@ -98,6 +98,12 @@ class MessageForm(BaseModel):
     form: Literal["envelope", "flattened"] = Field(
         "envelope", description="With `debezium`: whether ExtractNewRecordState flattened the messages."
     )
+    documents: Literal["columns", "document"] | None = Field(
+        None,
+        description="With `debezium`: that messages are of the connector for MongoDB, whose rows are documents. "
+        "Their fields are columns of the table, or the column `document` has the whole one as JSON, beside `_id`. "
+        "`decimals`, `times` and `binary` do not count then.",
+    )
     decimals: Literal["precise", "string", "double", "numeric"] = Field(
         "precise",
         description="The connector's decimal.handling.mode; `numeric` where the converter has "

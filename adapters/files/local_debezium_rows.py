@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lakeward.adapters.files.documents import NO_OBJECT, Object, text_of
 from lakeward.adapters.files.local_debezium import NUMBER, LocalDebezium, Opened
-from lakeward.adapters.files.local_places import no_place, place_and_log
+from lakeward.adapters.files.local_places import Field, no_place, place_and_log, place_of_mongodb
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_texts import number
 from lakeward.adapters.messages.debezium import IMAGE_AS_TEXT, INITIAL_SNAPSHOT
@@ -20,6 +20,7 @@ from lakeward.adapters.messages.decoded import (
     OTHER_TABLE,
     TOMBSTONE,
 )
+from lakeward.adapters.messages.mongodb import WHY_NOT_READ
 from lakeward.adapters.spark.events import DATABASE, INITIAL
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
@@ -45,9 +46,7 @@ class DebeziumRows:
         unset = None if after is None else self._unset(after, operation, columns)
         is_read, message = operation == "read", found.message
         time, unread_time = self._time(found)
-        sequence, log = (
-            place_and_log(field, is_read) if self.local.decoder.has_places else (no_place(is_read), None)
-        )
+        sequence, log = self._place(field, is_read)
         return Row(
             message.line,
             None if found.is_of_other else message.line.text,
@@ -74,6 +73,14 @@ class DebeziumRows:
                 INITIAL: is_read and field("snapshot") in INITIAL_SNAPSHOT,
             },
         )
+
+    def _place(self, field: Field, is_read: bool) -> tuple[str, str | None]:
+        """Return the sequence of a message, and the log that its place is in."""
+        if not self.local.decoder.has_places:
+            return no_place(is_read), None
+        if self.local.decoder.documents is not None:
+            return place_of_mongodb(field, is_read), None
+        return place_and_log(field, is_read)
 
     def _cells(self, found: Opened, unset: Sequence[str], columns: Columns) -> list[Any]:
         """Return the cells of a row; of one that is gone nothing but its key counts."""
@@ -146,6 +153,9 @@ class DebeziumRows:
         message, operation = found.message, found.operation
         if message.body is None or found.broken is not None:
             return _WORDS if found.broken in (None, NO_OBJECT) else found.broken
+        why = None if self.local.decoder.documents is None else self.local.field_of(found)(WHY_NOT_READ)
+        if why is not None:
+            return why
         if operation is None:
             return "the message has no operation, as one that was flattened"
         if operation in _LEAVES_ROW and found.after is None:

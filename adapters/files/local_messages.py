@@ -8,6 +8,7 @@ from typing import Any, Final
 from lakeward.adapters.files.documents import Documents, Object, text_of
 from lakeward.adapters.files.local_rows import Line
 from lakeward.adapters.messages.message import NEW_KEY_HEADER, OLD_KEY_HEADER
+from lakeward.adapters.messages.mongodb import MongoMessages
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
 _BLANK: Final = " \t\r\n"
@@ -39,18 +40,28 @@ class Message:
         return value is None or (value.__class__ is str and value.strip(_BLANK) in ("", "null"))
 
 
-def message_of(line: Line, documents: Documents, *, is_record: bool) -> Message:
-    """Return the message of a line; raises SparkNeeded where Spark has to tell what it says."""
+def message_of(
+    line: Line, documents: Documents, *, is_record: bool, of_mongodb: MongoMessages | None = None
+) -> Message:
+    """Return the message of a line; raises SparkNeeded where Spark has to tell what it says.
+
+    `of_mongodb` rewrites messages of that connector.
+    """
     if not is_record:
-        return Message(line, line.text, *documents.parse_line(line.text))
+        text = line.text if of_mongodb is None else of_mongodb.envelope(line.text)
+        return Message(line, text, *documents.parse_line(text or ""))
     record, wrong = documents.parse_line(line.text)
+    key = None if record is None else record.get("key")
     if record is None or "value" not in record:
         found = Message(line, line.text, record, wrong)
     else:
-        found = Message(line, record["value"], *documents.parse_part(record["value"]))
+        value = record["value"]
+        if of_mongodb is not None:
+            value = of_mongodb.envelope(text_of(value), text_of(key))
+        found = Message(line, value, *documents.parse_part(value))
     if record is None:
         return found
-    key = record.get("key")
+    key = key if of_mongodb is None else of_mongodb.key(text_of(key))
     found.whole_key, found.key = inner_of(documents, key)
     found.is_key_broken = found.whole_key is None and key.__class__ is str
     found.topic = text_of(record.get("topic"))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from lakeward.adapters.files.local_texts import number
+from lakeward.adapters.messages.mongodb import PLACE
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.events import READ_SEQUENCE
 from lakeward.core.log_steps import FOLLOWS, OVERLAP
@@ -49,6 +50,12 @@ def place_and_log(field: Field, is_read: bool) -> tuple[str, str | None]:
         commit, own = number(field("commit_scn")), number(scn)
         return _place_or_field(_pair(own if commit is None else commit, own), "scn", scn), _log(field)
     return no_place(is_read), None
+
+
+def place_of_mongodb(field: Field, is_read: bool) -> str:
+    """Return the sequence of a message of MongoDB's connector that was rewritten; no log of it has a name."""
+    place = field(PLACE)
+    return no_place(is_read) if place is None else _place_or_field(number(place), PLACE, place)
 
 
 def no_place(is_read: bool) -> str:

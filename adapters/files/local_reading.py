@@ -155,7 +155,10 @@ class LocalMessages:
         self._reads_keys = table.options.reads_keys
         is_record = table.options.line == "record"
         self.opened = [
-            self._local.open(message_of(line, self._local.documents, is_record=is_record)) for line in lines
+            self._local.open(
+                message_of(line, self._local.documents, is_record=is_record, of_mongodb=decoder.documents)
+            )
+            for line in lines
         ]
         if table.links:
             link(self.opened, self._local)

@@ -13,7 +13,8 @@ from lakeward.adapters.files.names import FileNames
 from lakeward.adapters.landed.places import Place
 
 _OF_DEBEZIUM: Final = (
-    *("types", "form", "decimals", "times", "binary", "unavailable_value", "tombstones", "places", "before_images"),
+    *("types", "form", "documents", "decimals", "times", "binary"),
+    *("unavailable_value", "tombstones", "places", "before_images"),
 )
 _OF_MESSAGES: Final = ("line", *_OF_DEBEZIUM, "before_image_prefix")
 _OF_ROWS: Final = ("order_by", "time", "operation", "absent", "path_columns")
@@ -76,6 +77,11 @@ class FilesOptions(Form, _Where):
             raise ValueError("`names` has a group 'partition', which is for messages alone")
         if self.format != "dms-json" and self.before_image_prefix is not None:
             raise ValueError('`before_image_prefix` is for `format = "dms-json"` alone')
+        if self.documents is not None and (self.form, self.types) != ("envelope", "declared"):
+            raise ValueError(
+                "`documents` is for the envelope of Debezium's connector for MongoDB, whose columns are declared: "
+                '`form = "flattened"` and `types = "schema"` are for others'
+            )
         if self.tombstones == "delete" and (self.line, self.places) != ("record", "arrival"):
             raise ValueError(
                 '`tombstones = "delete"` takes `line = "record"` and `places = "arrival"`: a tombstone has a key '
@@ -87,9 +93,11 @@ class FilesOptions(Form, _Where):
     def reads_keys(self) -> bool:
         """Whether the schema of a key tells how it is written in a tombstone, which deletes a row.
 
-        Not with `types = "schema"`: the schema of a key would be taken for the columns of the table.
+        Not with `types = "schema"`: the schema of a key would be taken for the columns of the table. No schema
+        tells anything of `documents`.
         """
-        return self.tombstones == "delete" and self.line == "record" and self.types != "schema"
+        has_schemas = self.types != "schema" and self.documents is None
+        return self.tombstones == "delete" and self.line == "record" and has_schemas
 
     @property
     def is_messages(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.files.columns import check_images, check_mapping, ways_of_writing
+from lakeward.adapters.files.columns import check_documents, check_images, check_mapping, ways_of_writing
 from lakeward.adapters.files.damage import of_others, refuse_damage, surveyed
 from lakeward.adapters.files.fields import FIELD_FLAGS, count_near_words, count_undated, refuse_fields
 from lakeward.adapters.files.frames import ODD, frame_of
@@ -137,6 +137,7 @@ class FilesSource:
         """Raise ConfigError for a table that its files cannot be read for as its settings say."""
         options = self._options(dimension)
         check_images(options, dimension)
+        check_documents(options, dimension)
         if dimension.snapshots is None and past.load is not None:
             raise _no_full_load(dimension)
         if dimension.snapshots is not None and options.is_messages:

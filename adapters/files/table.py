@@ -18,6 +18,7 @@ from lakeward.adapters.landed.places import format_of
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.dms import DmsMessages
+from lakeward.adapters.messages.mongodb import MongoMessages
 from lakeward.adapters.messages.wire import EPOCHS
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.rows import TRANSACTION_TEXT
@@ -159,6 +160,7 @@ class TableFiles:
             before_images=o.before_images,
             partitions=self.partitions,
             must_name=self.must_name,
+            documents=o.documents and MongoMessages(o.documents, (*self.dimension.schema.names,)),
         )
 
     def _may_need(self) -> frozenset[Capability]:

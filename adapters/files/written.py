@@ -13,6 +13,8 @@ from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.messages.added_fields import is_added
 from lakeward.adapters.messages.connect import columns_of
+from lakeward.adapters.messages.debezium import Debezium
+from lakeward.adapters.messages.extended_json import json_of
 from lakeward.adapters.messages.message import OLD_KEY_HEADER, placeholders
 from lakeward.adapters.messages.values import (
     Number,
@@ -41,7 +43,7 @@ def cells_of_line(table: TableFiles, entry: Entry) -> Cells:
 
 
 def _cells(table: TableFiles, entry: Entry) -> Cells:
-    found = object_of(entry.text)
+    found = _rewritten(table, object_of(entry.text))
     match table.format_of(entry.object):
         case _ if found is None:
             return Cells()
@@ -55,7 +57,7 @@ def _cells(table: TableFiles, entry: Entry) -> Cells:
 
 def row_of_message(table: TableFiles, line: Object) -> Object | None:
     """Return the row that a message leaves, column by column; None where it leaves none."""
-    body = _body(table, line) or {}
+    body = _body(table, _rewritten(table, line) or {}) or {}
     if table.options.format == "dms-json":
         return image_of(body.get("data"))
     return _images(table, body)[0]
@@ -74,6 +76,17 @@ def reading_of(table: TableFiles, entry: Entry) -> Reading:
     renames = _new_names(table)
     described = {renames.get(column.name, column.name): column for column in columns}
     return replace(table.reading, written=writings(table.options, table.dimension, table.patterns, described))
+
+
+def _rewritten(table: TableFiles, line: Object | None) -> Object | None:
+    """Return a line whose message is one of MongoDB's connector as others write theirs, and any other as it is."""
+    decoder = table.decoder
+    if line is None or not isinstance(decoder, Debezium) or decoder.documents is None:
+        return line
+    if table.options.line == "record" and "value" in line:
+        value, key = text_in(line["value"]), text_in(line.get("key"))
+        return {**line, "value": decoder.documents.envelope(value, key), "key": decoder.documents.key(key)}
+    return object_of(decoder.documents.envelope(json_of(line)))
 
 
 def _body(table: TableFiles, line: Object) -> Object | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from lakeward.adapters.messages import order
 from lakeward.adapters.messages.added_fields import PATTERN as ADDED
@@ -45,9 +46,11 @@ from lakeward.adapters.messages.message import (
     why_broken,
     with_parsed,
 )
+from lakeward.adapters.messages.mongodb import WHY_NOT_READ, MongoMessages
 from lakeward.adapters.messages.transaction_ids import transaction_name_of
 from lakeward.adapters.messages.wire import number
 from lakeward.adapters.spark.events import DATABASE, INITIAL
+from lakeward.adapters.spark.line import is_valid_utf8
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import NAME, VALUE, Telling
 from lakeward.core.dimension import TableName
@@ -80,8 +83,8 @@ A row whose only column is `ts_ms` is no heartbeat where that is the key.
 """
 
 IMAGE_AS_TEXT: Final = (
-    "its image of the row after the change is a text of JSON, as the connector for MongoDB writes it: let "
-    "ExtractNewDocumentState flatten the messages"
+    "its image of the row after the change is a text of JSON, as the connector for MongoDB writes it: say "
+    "`documents`, or let ExtractNewDocumentState flatten the messages"
 )
 
 NO_ROW: Final = r'\A\{\s*("schema"\s*:\s*null\s*,\s*)?"payload"\s*:\s*null\s*(,\s*"schema"\s*:\s*null\s*)?\}\z'
@@ -98,6 +101,7 @@ class Debezium:
     the table. `before_images` says of which columns an image before a delete has the true values. `partitions` are
     those of the topic, by file, where names tell. `has_places` says that places in the source's log order changes,
     not their arrival alone. Where tables share a folder, `must_name` says what a message must name of its table.
+    `documents` rewrites messages of the connector for MongoDB.
     """
 
     form: Literal["envelope", "flattened"] = "envelope"
@@ -109,6 +113,7 @@ class Debezium:
     before_images: Literal["key", "whole"] = "key"
     partitions: Mapping[str, int] = field(default_factory=dict)
     must_name: frozenset[str] = frozenset()
+    documents: MongoMessages | None = None
 
     row: ClassVar[str] = _AFTER
     """The image of a row, in messages that were opened."""
@@ -130,6 +135,8 @@ class Debezium:
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
         """Return messages taken apart, with whether each is of another table, and of which."""
+        if self.documents is not None:
+            messages = _rewritten(messages, self.documents)
         frame = with_parsed(messages, {_PARSED: BODY}, CELLS if self.is_flat else ENVELOPE)
         frame = with_parsed(frame, {_KEY_PARSED: KEY, _OTHER_PARSED: f"coalesce({OLD_KEY}, {NEW_KEY})"})
         inner = {_INNER: f"CASE WHEN {_is_wrapped()} THEN {cell(f'{_PARSED}.it', 'payload')} END"}
@@ -273,12 +280,19 @@ class Debezium:
             operation=_OPERATION,
             time=f"CASE WHEN {self._micros()} != 0 THEN try_cast({self._micros()} AS bigint) END",
             unread_time=f"CASE WHEN coalesce({self._micros()} != 0, true) THEN {self._written_time()} END",
-            sequence=order.sequence(self._field, _IS_READ, commit) if self.has_places else order.no_place(_IS_READ),
-            log=order.log(self._field, commit) if self.has_places else NULL,
+            sequence=self._sequence(commit),
+            log=order.log(self._field, commit) if self.has_places and self.documents is None else NULL,
             transaction=self._transaction(),
             broken=self._broken(),
             blank=self._blank(),
         )
+
+    def _sequence(self, commit: str) -> str:
+        if not self.has_places:
+            return order.no_place(_IS_READ)
+        if self.documents is not None:
+            return order.sequence_of_mongodb(self._field, _IS_READ)
+        return order.sequence(self._field, _IS_READ, commit)
 
     def _tells(self, keys: str) -> str:
         """Return whether the key of a message has each column of the table's."""
@@ -402,9 +416,11 @@ class Debezium:
         is_text = f"ltrim(coalesce({', '.join(images)})) LIKE '{{%'"
         payload = f"{_INNER}.broken"
         inner = f"WHEN {payload} IS NOT NULL THEN {why_broken(payload, words)} " if self.is_flat else ""
+        why = self._field(WHY_NOT_READ)
+        document = "" if self.documents is None else f"WHEN {why} IS NOT NULL THEN {why} "
         return (
             f"CASE WHEN {self._is_nameless()} THEN {text(NAMELESS)} WHEN {IS_TOMBSTONE} THEN NULL "
-            f"WHEN NOT coalesce({_IS_OBJECT}, false) THEN {why_broken(BODY, words)} {inner}"
+            f"WHEN NOT coalesce({_IS_OBJECT}, false) THEN {why_broken(BODY, words)} {inner}{document}"
             f"WHEN {_OPERATION} IS NULL THEN 'the message has no operation, as one that was flattened' "
             f"WHEN {lacks} AND {is_text} THEN {text(IMAGE_AS_TEXT)} "
             f"WHEN {lacks} THEN 'the message has no image of the row after the change' "
@@ -440,6 +456,16 @@ class Debezium:
 
 _IS_UPDATE: Final = f"{_OPERATION} = 'update'"
 _IS_READ: Final = f"{_OPERATION} = 'read'"
+
+
+def _rewritten(messages: DataFrame, documents: MongoMessages) -> DataFrame:
+    """Return messages of MongoDB's connector as those of others, which Python writes: Spark reads no such JSON."""
+    envelope, key_of = (F.udf(of, "string", useArrow=False) for of in (documents.envelope, documents.key))
+    body, key = (F.expr(f"CASE WHEN {is_valid_utf8(of)} THEN {of} END") for of in (BODY, KEY))
+    found = {BODY: envelope(body, key), KEY: key_of(key)}
+    return messages.withColumns(
+        {name: F.when(F.expr(is_valid_utf8(name)), value).otherwise(F.col(name)) for name, value in found.items()}
+    )
 
 
 def _enveloped() -> Sequence[str]:

@@ -2,8 +2,9 @@
 
 debezium.io/documentation/reference/stable/connectors/: PostgreSQL has the LSN of the last commit and that of the
 change (`source.sequence`, `source.lsn`); MySQL and MariaDB the file of the binlog, the position in it and the row;
-SQL Server the LSN of the commit; Oracle the SCNs of commit and change. Where several changes have one place, the
-order of arrival parts them, which is that of their transaction.
+SQL Server the LSN of the commit; Oracle the SCNs of commit and change; MongoDB the time of its cluster and the
+order within a second. Where several changes have one place, the order of arrival parts them, which is that of their
+transaction.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from lakeward.adapters.messages.mongodb import PLACE
 from lakeward.adapters.messages.wire import number
 from lakeward.adapters.spark.names import text
 from lakeward.core.events import READ_SEQUENCE
@@ -39,6 +41,12 @@ def sequence(field: Callable[[str], str], is_read: str, commit: str) -> str:
         f"WHEN {field('scn')} IS NOT NULL THEN {_place_or_field(_oracle(field), 'scn', field)} "
         f"ELSE {no_place(is_read)} END"
     )
+
+
+def sequence_of_mongodb(field: Callable[[str], str], is_read: str) -> str:
+    """Return the sequence of a message of MongoDB's connector that was rewritten, as `sequence` does."""
+    found = _place_or_field(number(field(PLACE)), PLACE, field)
+    return f"CASE WHEN {field(PLACE)} IS NOT NULL THEN {found} ELSE {no_place(is_read)} END"
 
 
 def _place_or_field(place: str, name: str, field: Callable[[str], str]) -> str:

@@ -84,6 +84,12 @@ ODD_TEXTS: Final = (
     *("2024-05-06T07:08:09 -0730", "2024-05-06T07:08:60Z", "__debezium_unavailable_value", "X19kZWJleml1bV91bmF2"),
 )
 
+
+
+def _object_of(cells: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f'"{name}": {cell}' for name, cell in cells.items()) + "}"
+
+
 number = st.sampled_from(ODD_NUMBERS.split())
 odd_cell = st.one_of(
     number,
@@ -228,6 +234,80 @@ dms = st.builds(
     ),
 )
 
+DOCUMENT: Final = {
+    "_id": "string",
+    "name": "string",
+    "n": "bigint",
+    "price": "decimal(12,2)",
+    "ratio": "double",
+    "at": "timestamp",
+    "parts": "struct<a: int, b: list<string>>",
+}
+_OID: Final = '{"$oid": "67ab25755c0d5ac87eb8c632"}'
+_OWN: Final = {
+    "_id": [_OID, "5", '"5"', '{"b": 1, "a": {"$numberInt": "2"}}', '{"$date": 1000}'],
+    "name": [
+        *('"é\\n"', '{"$symbol": "s"}', '{"$regex": "^a", "$options": ""}', '{"$binary": "AAE=", "$type": "00"}'),
+        *('{"a": {"$date": 0}}', '{"$undefined": true}', "null"),
+    ],
+    "n": ["1", '{"$numberLong": "9223372036854775807"}', '{"$timestamp": {"t": 1, "i": 2}}'],
+    "price": ['{"$numberDecimal": "3.140"}', '{"$numberDecimal": "1E+3"}', "7"],
+    "ratio": ["0.5", '{"$numberDouble": "-Infinity"}', "NaN", '{"$numberDouble": "1.0E10"}', "7"],
+    "at": ['{"$date": 1735934393769}', '{"$date": "2025-01-03T19:59:53Z"}', '{"$date": {"$numberLong": "-1"}}'],
+    "parts": ['{"a": {"$numberInt": "1"}, "b": ["x", {"$symbol": "y"}]}', "{}", '{"a": null, "$z": 1}'],
+    "strange": ["1"],
+}
+"""Fields of documents of MongoDB, and how their values are written."""
+
+_ODD_OWN: Final = {
+    "_id": ['{"$oid": 5}'],
+    "n": ['{"$numberInt": "x"}', "1.5", '{"$minKey": 1}'],
+    "price": ['{"$numberDecimal": "1E+40"}', '{"$numberDecimal": "NaN"}'],
+}
+_fields = {name: st.sampled_from([*cells * 6, *_ODD_OWN.get(name, [])]) for name, cells in _OWN.items()}
+_rest = st.fixed_dictionaries({}, optional={name: cell for name, cell in _fields.items() if name != "_id"})
+_whole = st.builds(lambda id_, rest: _object_of({"_id": id_, **rest}), _fields["_id"], _rest)
+_update = st.fixed_dictionaries(
+    {"updatedFields": st.one_of(_rest, _rest.map(lambda rest: {**rest, "parts.a": "1"})).map(_object_of)},
+    optional={
+        "removedFields": st.sampled_from([None, [], ["name", "at"], ["name"], ["parts.b"], "name"]),
+        "truncatedArrays": st.sampled_from([None, [], [], [{"field": "parts", "newSize": 1}]]),
+    },
+)
+_of_mongodb = st.fixed_dictionaries(
+    {"collection": st.just("item"), "db": st.just("shop"), "name": st.just("m")},
+    optional={
+        "ts_ms": st.sampled_from([1739321992000, 1739321993000, 1739321993000, 0, 1739321992500]),
+        "ord": st.sampled_from([1, 28, 28, None, "x"]),
+        "lsid": st.sampled_from([None, "a"]),
+        "txnNumber": st.sampled_from([None, 7]),
+        "snapshot": st.sampled_from(["true", "false"]),
+    },
+)
+_images: Final = [
+    (st.sampled_from(["c", "r", "u"]), st.none(), _whole, st.none()),
+    (st.just("u"), _whole, _whole, _update),
+    (st.just("u"), st.none(), st.none(), _update),
+    (st.just("u"), _whole, st.none(), _update),
+    (st.just("d"), st.one_of(st.none(), _whole), st.none(), st.none()),
+    (st.sampled_from(["c", "u", "d", "m", None]), *[st.sampled_from([None, "{", "[]", "7"])] * 2, st.none()),
+]
+_events = st.one_of(
+    st.fixed_dictionaries(
+        {"op": op, "before": before, "after": after, "updateDescription": update, "source": _of_mongodb}
+    )
+    for op, before, after, update in _images
+)
+document = st.builds(
+    lambda key, value, is_text: json.dumps({"key": key, "value": json.dumps(value) if is_text else value}),
+    st.sampled_from(
+        [*[json.dumps({"id": _OID}), '{"id": "5"}', {"id": '"5"'}] * 3, '{"id": "dummy"}', None, "{}"],
+    ),
+    st.one_of(_events, _events, _events.map(lambda it: {"schema": {}, "payload": it}), st.none()),
+    st.booleans(),
+)
+"""Records of Debezium's connector for MongoDB."""
+
 ODD: Final[Mapping[str, tuple[st.SearchStrategy[str], Mapping[str, Any], Lateness, Match]]] = {
     "json": (row, {"format": "json", "order_by": "made", "time": "seen"}, ORDERED, Match.KEY),
     "json in part": (
@@ -274,7 +354,7 @@ ODD: Final[Mapping[str, tuple[st.SearchStrategy[str], Mapping[str, Any], Latenes
 
 IN_THE_GATE: Final = {
     *("json in part", "envelope with images", "records", "flattened", "dms with a prefix"),
-    *("drawn 0", "two partitions"),
+    *("drawn 0", "two partitions", "documents"),
 }
 """Feeds that are read in the gate: each takes a plan of its own."""
 
@@ -346,6 +426,12 @@ def real_feeds(folder: Path, spark: SparkSession) -> Mapping[str, Feed]:
         files = sorted(file.name for file in at.glob("*.jsonl"))
         table = table_of(at, spark, name, types, {"format": "debezium", "folder": "", **said}, lateness=DAY)
         feeds[case] = Feed(replace(table, links=True), files)
+    place = folder / "documents" / "shop" / "item"
+    place.mkdir(parents=True)
+    (place / "0.json").write_text("\n".join(drawn(document)) + "\n", "utf-8")
+    said = {"format": "debezium", "line": "record", "documents": "columns"}
+    table = table_of(place.parent.parent, spark, "shop.item", DOCUMENT, said, key=["_id"])
+    feeds["documents"] = Feed(table, ["0.json"], is_apart=True)
     for sort, name in (("one partition", "{}.json"), ("two partitions", "t+{}+0000000000.json")):
         place = folder / sort / "shop" / "item"
         place.mkdir(parents=True)

@@ -17,6 +17,17 @@ def test_a_tombstone_deletes_only_by_its_arrival_and_its_key(line: str, places: 
     assert FilesOptions.model_validate({**said, "line": "record", "places": "arrival"}).tombstones == "delete"
 
 
+@pytest.mark.parametrize("other", [{"form": "flattened"}, {"types": "schema"}])
+def test_documents_are_those_of_envelopes_whose_columns_are_declared(other: dict[str, str]) -> None:
+    said = {"path": "landing", "format": "debezium", "documents": "columns"}
+    with pytest.raises(ValidationError, match="whose columns are declared"):
+        FilesOptions.model_validate({**said, **other})
+    with pytest.raises(ValidationError, match='`documents` is for `format = "debezium"` alone'):
+        FilesOptions.model_validate({"path": "landing", "documents": "columns"})
+    own = {**said, "line": "record", "places": "arrival", "tombstones": "delete"}
+    assert not FilesOptions.model_validate(own).reads_keys
+
+
 OF_ROWS = {"operation": {"column": "op", "delete": ["D"]}, "order_by": "ts", "time": "ts", "absent": "unset"}
 
 

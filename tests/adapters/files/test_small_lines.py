@@ -224,8 +224,44 @@ def test_an_image_that_is_a_text_says_whose_messages_they_are(tmp_path: Path, en
     batch = batch_of(tmp_path, {"format": "debezium"}, {"id": "int"}, "\n".join(lines))
     assert isinstance(batch.frame, LocalFrame)
     text_image, no_image, right = batch.frame.rows.column(names.DETAIL).to_pylist()
-    assert "as the connector for MongoDB writes it" in text_image
+    assert "as the connector for MongoDB writes it: say `documents`" in text_image
     assert (no_image, right) == ("the message has no image of the row after the change", None)
+
+
+def test_documents_of_mongodb_are_read_without_keys(tmp_path: Path) -> None:
+    """A line that is the value alone tells no key: deletes and updates in part have none."""
+    source = {"db": "shop", "collection": "item", "ts_ms": 5000, "ord": 1}
+    bodies: list[dict[str, Any]] = [
+        {"op": "c", "after": '{"_id": {"$symbol": "a"}, "n": {"$numberLong": "5"}, "p": "1234"}'},
+        {"op": "u", "after": '{"_id": 2}', "updateDescription": {"removedFields": ["n"]}},
+        {"op": "d", "before": '{"_id": 3}', "after": None},
+        {"op": "d", "after": None},
+        {"op": "u", "after": None, "updateDescription": {"updatedFields": '{"n": 1}'}},
+        {"op": "u", "after": '{"_id": 2, "n": {"$date": "x"}}'},
+    ]
+    lines = [json.dumps({"before": None, **body, "source": source}) for body in bodies]
+    said = {"format": "debezium", "documents": "columns"}
+    place = tmp_path / "shop" / "item"
+    place.mkdir(parents=True)
+    (place / "0.json").write_text("\n".join(lines), "utf-8")
+    own = replace(dimension({"_id": "string", "n": "bigint", "p": "decimal(6,0)"}), key=("_id",))
+    reader = source_of(tmp_path, said)
+    batch = reader.read(own, reader.take(own, Past()), 1)
+    assert isinstance(batch.frame, LocalFrame)
+    rows = batch.frame.rows.to_pylist()
+    assert [(row["_id"], row["n"], row[names.OPERATION], row[names.REASON]) for row in rows[:4]] == [
+        ("a", 5, "insert", None),
+        ("2", None, "update", None),
+        ("3", None, "delete", None),
+        (None, None, "delete", "null_key"),
+    ]
+    assert rows[0]["p"] == 1234  # a text is no base64 here
+    assert rows[1][names.UNSET] is None
+    assert {row[names.SEQUENCE] for row in rows[:4]} == {5 * 2**32 + 1}
+    assert [row[names.DETAIL].split(":")[0] for row in rows[4:]] == [
+        "an update has a part of its document, and no key",
+        "the field n has a `$date` that is none of extended JSON",
+    ]
 
 
 def test_control_messages_of_gone_rows_are_counted(tmp_path: Path) -> None:

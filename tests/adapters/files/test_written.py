@@ -292,3 +292,25 @@ def test_a_number_that_is_no_base64_has_a_point() -> None:
 def test_the_word_for_the_operation_is_found_by_its_path(line: dict[str, Any], word: str | None) -> None:
     operation = {"column": "_cdc.op", "delete": ["D"]}
     assert written({"id": 1, **line}, format="json", operation=operation).operation == word
+
+
+DOCUMENT = {"_id": "string", "n": "bigint", "at": "timestamp"}
+
+
+def test_a_document_of_mongodb_has_its_fields_as_cells() -> None:
+    """A field that a whole document lacks is NULL; what an update in part does not have was not sent."""
+    source = {"db": "public", "collection": "docs", "ts_ms": 5000, "ord": 1}
+    after = '{"_id": {"$oid": "67ab25755c0d5ac87eb8c632"}, "n": {"$numberLong": "5"}}'
+    whole = {"op": "u", "after": after, "source": source}
+    said = {"columns": DOCUMENT, "documents": "columns"}
+    cells = {"_id": "67ab25755c0d5ac87eb8c632", "n": "5", "at": None}
+    assert written(whole, **said).after == cells
+    record = {"key": {"id": "5"}, "value": json.dumps(whole)}
+    assert written(record, line="record", **said).after == cells
+    part = {"op": "u", "after": None, "updateDescription": {"removedFields": ["at"]}, "source": source}
+    found = written({"key": '{"id": "5"}', "value": part}, line="record", **said)
+    assert found.after == {"_id": "5", "n": UNSET, "at": None}
+    gone = {"key": '{"id": "5"}', "value": {"op": "d", "after": None, "source": source}}
+    assert written(gone, "delete", line="record", **said).after == {"_id": "5", "n": None, "at": None}
+    part["updateDescription"] = {"updatedFields": '{"n.a": 1}'}
+    assert written({"key": '{"id": "5"}', "value": part}, line="record", **said) == Cells()
