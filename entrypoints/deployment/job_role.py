@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.deployment.intrinsics import Template, Value, arn, arn_here
-from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, Place
+from lakeward.entrypoints.deployment.pipeline import (
+    DeployedPipeline,
+    DeployedRegistration,
+    GlueDatabases,
+    Place,
+)
 from lakeward.entrypoints.deployment.policies import allow, list_bucket, objects_below, role
 
 _READ: Final = ("s3:GetObject",)
 _WRITE: Final = ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject")
 _DATABASES: Final = ("glue:CreateDatabase", "glue:GetDatabase")
 _TABLES: Final = ("glue:CreateTable", "glue:DeleteTable", "glue:GetTable", "glue:UpdateTable")
-_REGISTERED: Final = ("glue:CreateTable", "glue:GetTable", "glue:UpdateTable")
+_ENTRIES: Final = ("glue:CreateTable", "glue:GetTable", "glue:UpdateTable")
 _PARTITIONS: Final = (
     *("glue:BatchCreatePartition", "glue:BatchDeletePartition"),
     *("glue:BatchUpdatePartition", "glue:GetPartitions"),
 )
 """Of entries of Hudi tables: the others tell their partitions themselves."""
+
+_TAGS: Final = ("lakeformation:AddLFTagsToResource", "lakeformation:GetResourceLFTags")
+_GRANTS: Final = ("lakeformation:GrantPermissions", "lakeformation:ListPermissions")
 
 _ITEMS: Final = ("dynamodb:BatchGetItem", "dynamodb:BatchWriteItem", "dynamodb:GetItem", "dynamodb:PutItem")
 _SERVICES: Final = {"glue": "glue", "emr-serverless": "emr-serverless"}
@@ -40,13 +49,14 @@ def _statements(pipeline: DeployedPipeline, platform: str) -> Iterator[Template]
     if pipeline.staging is not None:
         yield list_bucket("ListStaging", pipeline.staging)
         yield allow("WriteStaging", _WRITE, [objects_below(pipeline.staging)])
-    if pipeline.databases:
-        databases = ["catalog", *(f"database/{name}" for name in pipeline.databases)]
-        tables = [f"table/{name}/*" for name in pipeline.databases]
-        yield allow("KeepDatabases", _DATABASES, [arn_here("glue", part) for part in databases])
-        partitions = _PARTITIONS if pipeline.format == "hudi" else ()
-        actions = (*_REGISTERED, *partitions) if pipeline.are_registered else _TABLES
-        yield allow("KeepCatalog", actions, [arn_here("glue", part) for part in (*databases, *tables)])
+    if pipeline.databases is not None:
+        yield allow("KeepDatabases", _DATABASES, [*_in_catalog(pipeline.databases)])
+        yield allow("KeepCatalog", _TABLES, [*_in_catalog(pipeline.databases, with_tables=True)])
+    if pipeline.assumed is not None:
+        session = ["sts:TagSession"] if pipeline.assumed.has_tags else []
+        yield allow("TakeOnRole", ["sts:AssumeRole", *session], [pipeline.assumed.arn])
+    if pipeline.registration is not None:
+        yield from _of_registration(pipeline.registration, has_partitions=pipeline.format == "hudi")
     queue = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage")
     yield allow("TakeMessages", queue, [arn_here("sqs", pipeline.queue.name)])
     ledger = f"table/{pipeline.ledger}"
@@ -63,6 +73,28 @@ def _statements(pipeline: DeployedPipeline, platform: str) -> Iterator[Template]
     if pipeline.secrets:
         yield from _of_secrets(pipeline.secrets)
     yield from _LOGS[platform]()
+
+
+def _of_registration(registration: DeployedRegistration, *, has_partitions: bool) -> Iterator[Template]:
+    tables = registration.tables
+    every = replace(tables, names=[*dict.fromkeys((*tables.names, *registration.files.names))])
+    if every.names:
+        yield allow("RegisterDatabases", _DATABASES, [*_in_catalog(every)])
+        yield allow("RegisterTables", _ENTRIES, [*_in_catalog(every, with_tables=True)])
+    if has_partitions and tables.names:
+        yield allow("RegisterPartitions", _PARTITIONS, [*_in_catalog(tables, with_tables=True)])
+    if registration.sets_tags:
+        yield allow("TagTables", _TAGS, ["*"])  # Lake Formation knows no resources of IAM
+    if registration.grants:
+        yield allow("GrantTables", _GRANTS, ["*"])
+
+
+def _in_catalog(databases: GlueDatabases, *, with_tables: bool = False) -> Iterator[Value]:
+    """Yield what Glue looks at: the catalog, the databases, and all tables of these."""
+    place = f"glue:{databases.region or '${AWS::Region}'}:{databases.account or '${AWS::AccountId}'}"
+    tables = [f"table/{name}/*" for name in databases.names] if with_tables else []
+    for part in ("catalog", *(f"database/{name}" for name in databases.names), *tables):
+        yield arn(f"{place}:{part}")
 
 
 def _of_landing(pipeline: DeployedPipeline) -> Iterator[Template]:

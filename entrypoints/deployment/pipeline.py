@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.glue import GlueOptions
+from lakeward.adapters.glue.access import AccessOptions
 from lakeward.adapters.s3.access import is_url, normal, split
 from lakeward.adapters.sqs import SqsOptions
 from lakeward.adapters.visibility import seconds_of
@@ -17,6 +19,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.patterns import is_pattern, table_name
+from lakeward.entrypoints.sections import RegistrationSettings
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.stores import address
 from lakeward.plugins.options import validated
@@ -69,14 +72,48 @@ class DeployedQueue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GlueDatabases:
+    """Databases of a Glue catalog, by name or as IAM writes patterns.
+
+    Without a `region` or an `account` the catalog is that of the stack.
+    """
+
+    names: Sequence[str]
+    region: str | None = None
+    account: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedRegistration:
+    """What is registered in Glue: tables of the lake, files of the source, and who may see them.
+
+    `tables` are the databases of tables without a catalog of their own, `files` those of the source's files.
+    `sets_tags` and `grants` say what Lake Formation is asked for.
+    """
+
+    tables: GlueDatabases
+    files: GlueDatabases
+    sets_tags: bool
+    grants: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssumedRole:
+    """A role that Iceberg takes on where it asks AWS; with session tags if it `has_tags`."""
+
+    arn: str
+    has_tags: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedPipeline:
     """What a template needs to know of a pipeline.
 
-    `databases` are those of the Glue catalog, as IAM writes patterns; none where another catalog has the tables.
-    Tables that `are_registered` have an entry in Glue beside a catalog of their own. `staging` is where a source
-    keeps files for Spark's workers, if not in the warehouse, and `topics` are told how runs end. Runs write
-    metrics into the namespace `metrics`, unless they are `unmeasured`. `tables` are those of the source, in the
-    order of the settings, `patterns` stand for more of them, and no table reads those that are `skipped`. With
+    `databases` are those of the Glue catalog that Iceberg keeps its tables in; None where it has another catalog,
+    and for the other formats. Iceberg takes on the role `assumed`, if there is one. `staging` is where a source
+    keeps files for Spark's workers, if not in the warehouse, and `topics` are told how runs end. Runs write metrics
+    into the namespace `metrics`, unless they are `unmeasured`. `tables` are those of the source, in the order of
+    the settings, `patterns` stand for more of them, and no table reads those that are `skipped`. With
     `matches_images` a table has no key, and finds rows by all that they were. `settings` is the address of the
     settings, by kind and name; None of a file.
     """
@@ -88,8 +125,9 @@ class DeployedPipeline:
     archive: Place | None
     warehouse: Place
     format: str
-    databases: Sequence[str]
-    are_registered: bool
+    databases: GlueDatabases | None
+    assumed: AssumedRole | None
+    registration: DeployedRegistration | None
     staging: Place | None
     topics: Sequence[str]
     metrics: str
@@ -115,7 +153,7 @@ def read_pipeline(configured: Configured, address_of_settings: str) -> DeployedP
     source = _source(configured)
     target = _target(settings.target)
     _refuse_local(configured.content)
-    staging, metrics = settings.source.get("staging"), configured.content.get("metrics", {})
+    staging = source.staging if isinstance(source, DmsOptions) and source.cdc_path is not None else None
     archive = source.archive if source.landing == "archived" else None
     return DeployedPipeline(
         name=settings.pipeline.name,
@@ -126,11 +164,12 @@ def read_pipeline(configured: Configured, address_of_settings: str) -> DeployedP
         warehouse=_place(str(target["warehouse"]), "warehouse", "target"),
         format=target["kind"],
         databases=_databases(configured, target),
-        are_registered="registration" in configured.content,
+        assumed=_assumed_role(target),
+        registration=_registration(configured, target),
         staging=None if staging is None else _place(staging, "staging", "source"),
         topics=_topics(configured.content),
-        metrics=str(metrics.get("namespace", "lakeward")),
-        unmeasured=metrics.get("format") != "cloudwatch",
+        metrics=settings.metrics.namespace,
+        unmeasured=settings.metrics.format != "cloudwatch",
         queue=_queue(settings.queue.kind, settings.queue.model_extra or {}, str(configured.file)),
         ledger=_table_of("ledger", settings.ledger),
         lease=_table_of("lease", settings.lease),
@@ -186,6 +225,14 @@ def _target(target: Mapping[str, Any]) -> Mapping[str, Any]:
             found="a job has no disk that outlives it, and no way into a network",
             todo='Say `catalog = "glue"` under [target], or `"rest"` with its `uri`.',
         )
+    signed = target.get("catalog_properties", {}).get("rest.signing-name")
+    if signed in ("glue", "s3tables"):
+        raise ConfigError(
+            "an Iceberg catalog that AWS keeps cannot be deployed by a template over its REST endpoint",
+            found=f'`"rest.signing-name" = "{signed}"` under [target.catalog_properties], and the role of the job '
+            "would lack what the endpoint asks for",
+            todo='Say `catalog = "glue"` under [target]; or start the job by hand: docs/aws/jobs.md.',
+        )
     return {"warehouse": "", **target}
 
 
@@ -220,18 +267,71 @@ def _refuse_local(content: Mapping[str, Any]) -> None:
             )
 
 
-def _databases(configured: Configured, target: Mapping[str, Any]) -> Sequence[str]:
-    """Return the databases of Glue that tables stand in, or are registered in: these are in small letters."""
-    registration = configured.content.get("registration")
-    is_in_glue = target["kind"] == "iceberg" and target.get("catalog") == "glue"
-    if not is_in_glue and registration is None:
-        return []
-    if registration is not None and "database" in registration:
-        return [str(registration["database"]).lower()]
+def _databases(configured: Configured, target: Mapping[str, Any]) -> GlueDatabases | None:
+    """Return the databases of Glue in which Iceberg makes and keeps tables."""
+    if target["kind"] != "iceberg" or target.get("catalog") != "glue":
+        return None
+    said = target.get("catalog_properties", {})
+    region = said.get("glue.region") or said.get("client.region")
+    names = sorted(_namespaces(configured, target))
+    return GlueDatabases(names=names, region=region, account=_account(said.get("glue.id"), "glue.id"))
+
+
+def _assumed_role(target: Mapping[str, Any]) -> AssumedRole | None:
+    said = target.get("catalog_properties", {})
+    arn = said.get("client.assume-role.arn")
+    has_tags = any(name.startswith("client.assume-role.tags.") for name in said)
+    return None if arn is None else AssumedRole(arn=arn, has_tags=has_tags)
+
+
+def _namespaces(configured: Configured, target: Mapping[str, Any]) -> set[str]:
+    """Return the namespaces of the tables of the lake; a pattern gives one for a pattern of IAM."""
     names = [*configured.tables, *configured.joined, *map(table_name, configured.patterns)]
     namespace = str(target.get("namespace", "{schema}"))
-    found = {namespace.format(schema=name.schema, table=name.table) for name in names}
-    return sorted(found if is_in_glue else map(str.lower, found))
+    return {namespace.format(schema=name.schema, table=name.table) for name in names}
+
+
+def _registration(configured: Configured, target: Mapping[str, Any]) -> DeployedRegistration | None:
+    """Return what is registered in Glue, whose names are in small letters."""
+    said = configured.settings.registration
+    if said is None or said.kind != "glue":
+        return None
+    options = validated(GlueOptions, said.model_extra or {}, str(configured.file), within="registration")
+    account = _account(options.catalog_id, "catalog_id")
+    tables = _namespaces(configured, target) if target["kind"] != "iceberg" else set()
+    files = _namespaces_of_files(configured, said)
+    if options.database is not None:
+        tables, files = ({options.database} if some else set() for some in (tables, files))
+    access = options.lake_formation or AccessOptions()
+    of_tables = [*access.tables.values()]
+    return DeployedRegistration(
+        tables=_in_glue(tables, options.region, account),
+        files=_in_glue(files, options.region, account),
+        sets_tags=any([access.database_tags, access.lf_tags, *(t.lf_tags or t.column_tags for t in of_tables)]),
+        grants=any([access.database_grants, access.grants, *(t.grants for t in of_tables)]),
+    )
+
+
+def _namespaces_of_files(configured: Configured, said: RegistrationSettings) -> set[str]:
+    if said.raw is None:
+        return set()
+    read = [*configured.read.values(), *map(table_name, configured.patterns)]
+    return {said.raw_namespace(name.schema) for name in read}
+
+
+def _in_glue(names: Iterable[str], region: str | None, account: str | None) -> GlueDatabases:
+    return GlueDatabases(names=sorted({name.lower() for name in names}), region=region, account=account)
+
+
+def _account(catalog: str | None, key: str) -> str | None:
+    """Return the account of a catalog; raises ConfigError for a catalog within one, as IAM names it otherwise."""
+    if catalog is not None and not re.fullmatch(r"\d{12}", catalog):
+        raise ConfigError(
+            f"`{key}` names no catalog that a template could give access to",
+            found=f"it is {catalog!r}",
+            todo="Name the catalog of an account by its 12 digits, or leave it out.",
+        )
+    return catalog
 
 
 def _topics(content: Mapping[str, Any]) -> Sequence[str]:

@@ -17,10 +17,13 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSResponse
 from botocore.client import BaseClient
 from buckets import ENVIRONMENT, Buckets
-from deployments import PARAMETERS, SOURCE, rendered, settings, write_settings
+from deployments import PARAMETERS, SOURCE, TABLES, rendered, settings, write_settings
 from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT
+from moto.glue.models import glue_backends
+from moto.lakeformation.models import lakeformation_backends
 from policies import REGION, Call, Requested, Stack, Statement, beyond, calls_of, lacking, recorded
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -32,16 +35,20 @@ from lakeward.adapters.dynamodb.settings import WrittenControlTable
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.adapters.landed.bucket import BucketStore
+from lakeward.adapters.landed.staging import open_staging
 from lakeward.adapters.s3.access import find_access
+from lakeward.adapters.s3.staging import default_staging
 from lakeward.adapters.tables.bucket import BucketFolder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ledger import Notes, ObjectRecord, ObjectState, SourceObject
-from lakeward.core.ports import TableStatus
+from lakeward.core.notices import NoticeEntry, RunNotice
+from lakeward.core.ports import DescribedColumn, DescribedPartition, TableDescription, TableStatus
+from lakeward.core.schema import parse_type
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.deployment.job_role import job_role
-from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, Place, read_pipeline
+from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, read_pipeline
 from lakeward.entrypoints.deployment.template import Dms
 from lakeward.entrypoints.lambdas import dms_status, history_check, start_run
 from lakeward.entrypoints.settings import Configured, load
@@ -88,6 +95,14 @@ OF_ICEBERG_IN_GLUE = [
     for part in parts
 ]
 """GlueCatalog of Iceberg (iceberg.apache.org/docs/latest/aws): Java asks what PyIceberg asks, which is noted."""
+
+OF_ASSUMED_ROLE = [
+    Call(f"sts:{action}", f"arn:aws:iam::{ACCOUNT}:role/deployed-lake") for action in ("AssumeRole", "TagSession")
+]
+"""AssumeRoleAwsClientFactory of Iceberg: the session has the tags that the catalog properties say."""
+
+OF_STAGING = s3(["AbortMultipartUpload"], "arn:aws:s3:::deployed-staging/files/deployed/dms/rows.parquet")
+"""A file that is sent in parts, where that fails."""
 
 OF_ARCHIVE = [
     *s3(["GetObjectTagging"], f"{LANDING}/dms/shop/orders/1.parquet"),
@@ -162,6 +177,8 @@ class Deployed:
             sqs.delete_queue(QueueUrl=url)
         for table in (name for name in dynamodb.list_tables()["TableNames"] if name.startswith("deployed-")):
             dynamodb.delete_table(TableName=table)
+        glue_backends.reset()
+        lakeformation_backends.reset()
 
     def configured(self) -> Configured:
         return load(self.folder / "lakeward.toml")
@@ -270,12 +287,123 @@ def write_files(deployed: Deployed, configured: Configured) -> None:
         folder.remove("a")
 
 
+def stage_rows(deployed: Deployed, configured: Configured) -> None:
+    """Write, read, copy, list and remove what Spark's workers read, as the source does on a cluster."""
+    if "staging" in configured.settings.source:
+        where = {"LocationConstraint": REGION}
+        deployed.client("s3").create_bucket(Bucket="deployed-staging", CreateBucketConfiguration=where)
+    runtime = Runtime(lambda: None, pipeline="deployed")
+    runtime.staging = default_staging(configured.settings.target["warehouse"], "yarn")
+    prefix = open_staging(configured.settings.source.get("staging"), runtime, "dms")
+    assert prefix is not None
+    prefix.write("a", b"content")
+    prefix.upload(configured.file, "b")
+    prefix.copy("a", "c")
+    assert prefix.read("c") == b"content"
+    assert [one.name for one in prefix.list()] == ["a", "b", "c"]
+    prefix.remove(["a", "b", "c"])
+
+
+def send_notice(deployed: Deployed, configured: Configured) -> None:
+    deployed.client("sns").create_topic(Name=TOPIC.rpartition(":")[2])
+    notice = RunNotice(pipeline="deployed", run="1", at=0, entries=[NoticeEntry(table="a", code="b", reason="c")])
+    (notifier,) = Container(configured=configured, on_fetch=None).notifiers().values()
+    notifier.send(notice)
+    deployed.client("sns").delete_topic(TopicArn=TOPIC)
+
+
+def described(kind: str, *values: str, namespace: str = "shop", name: str = "orders") -> TableDescription:
+    """Return a table as the lake describes it, with a column more, and a partition of Hudi, for each value."""
+    place = f"s3://deployed-lake/tables/{namespace}/{name}"
+    partitions = tuple(DescribedPartition(values=(value,), location=f"{place}/{value}") for value in values)
+    columns = ("id", "status", *(f"column_{value}" for value in values))
+    return TableDescription(
+        namespace=namespace,
+        name=name,
+        format=kind,
+        location=place,
+        columns=tuple(DescribedColumn(name=column, type=parse_type("string")) for column in columns),
+        partition_by=("status",) if kind == "hudi" else (),
+        partitions=partitions if kind == "hudi" else None,
+        is_raw=kind == "parquet" or name.endswith("__quarantine"),
+    )
+
+
+def register_tables(deployed: Deployed, configured: Configured) -> None:
+    """Register a table, another state of it, its quarantine and its files, as the settings say."""
+    said = configured.settings.registration
+    assert said is not None
+    registration: Any = Container(configured=configured, on_fetch=None).registration()
+    kind = configured.settings.target["kind"]
+    tables = [described(kind, *values) for values in (("a", "b"), ("b", "c"))]
+    if said.quarantine:
+        tables.append(described(kind, name="orders__quarantine"))
+    if said.raw is not None:
+        tables += [described("parquet", *more, namespace=said.raw_namespace("Shop")) for more in ([], ["a"])]
+    if "all_but" in configured.file.read_text("utf-8"):
+        registration.access.client.meta.events.register("before-call.lakeformation", answer_nothing)
+    for table in tables:
+        registration.register(table)
+
+
+def answer_nothing(**_: object) -> Any:
+    """Answer for Lake Formation that nothing is there, of what moto does not play: tags, and grants of columns."""
+    return AWSResponse("", 200, {}, None), {}
+
+
 ARCHIVED = SOURCE + 'landing = "archived"\narchive = "s3://deployed-archive/dms"\n'
+
+TRANSACTIONS = SOURCE + 'format = "csv"\ncdc_path = "cdc"\n'
+STAGED = TRANSACTIONS + 'staging = "s3://deployed-staging/files"\n'
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:data-team"
+NOTIFY = f"""
+[[notify]]
+kind = "sns"
+topic = "{TOPIC}"
+"""
+REGISTER = """
+[registration]
+kind = "glue"
+"""
+ELSEWHERE = """
+database = "Lake"
+region = "eu-west-1"
+catalog_id = "210987654321"
+[registration.lake_formation]
+database_grants = [{ principal = "arn:aws:iam::123456789012:role/analyst", permissions = ["DESCRIBE"] }]
+grants = [{ principal = "arn:aws:iam::123456789012:role/analyst", permissions = ["SELECT"] }]
+"""
+TAGS = """
+raw = "{schema}_raw"
+[registration.lake_formation]
+database_tags = { domain = "sales" }
+lf_tags = { pii = "no" }
+[registration.lake_formation.tables."shop.orders"]
+column_tags = { status = { pii = "yes" } }
+grants = [{ principal = "123456789012", permissions = ["SELECT"], all_but = ["status"] }]
+"""
+ASSUMED = f"""
+[target.catalog_properties]
+"client.assume-role.arn" = "arn:aws:iam::{ACCOUNT}:role/deployed-lake"
+"client.assume-role.tags.LakeFormationAuthorizedCaller" = "lakeward"
+"""
 
 PIPELINES: Mapping[str, tuple[str, str, str]] = {
     "glue iceberg": ("glue", "iceberg", settings()),
     "glue delta fifo": ("glue", "delta", settings("delta", queue="deployed-landing.fifo")),
     "emr hudi archived": ("emr-serverless", "hudi", settings("hudi", source=ARCHIVED)),
+    "glue delta registered": (
+        "glue",
+        "delta",
+        settings("delta", source=STAGED, more=f"{TABLES}{REGISTER}quarantine = true\nraw = 'Files'\n{NOTIFY}"),
+    ),
+    "glue hudi registered": ("glue", "hudi", settings("hudi", more=TABLES + REGISTER + "raw = 'files'")),
+    "emr hudi registered elsewhere": (
+        "emr-serverless",
+        "hudi",
+        settings("hudi", source=TRANSACTIONS, more=TABLES + REGISTER + ELSEWHERE),
+    ),
+    "glue iceberg with access": ("glue", "iceberg", settings(more=ASSUMED + TABLES + REGISTER + TAGS)),
 }
 
 
@@ -283,14 +411,22 @@ def run_the_job(deployed: Deployed, platform: str, kind: str) -> list[Call]:
     """Return what the job asks for: the code of lakeward, the libraries of its table format, and the platform."""
     deployed.client("s3").put_object(Bucket="deployed-landing", Key="dms/shop/orders/1.parquet", Body=b"content")
     configured = deployed.configured()
-    is_archived = configured.settings.source.get("landing") == "archived"
-    parts = [use_queue, use_ledger, use_lease, look_at_landing, *([move_to_archive] if is_archived else [])]
-    for part in (*parts, write_iceberg if kind == "iceberg" else write_files):
+    source, target = configured.settings.source, configured.settings.target
+    is_archived, is_staged = source.get("landing") == "archived", "staging" in source
+    others = {
+        move_to_archive: is_archived,
+        stage_rows: "cdc_path" in source,
+        register_tables: configured.settings.registration is not None,
+        send_notice: bool(configured.settings.notify),
+    }
+    parts = [use_queue, use_ledger, use_lease, look_at_landing, write_iceberg if kind == "iceberg" else write_files]
+    for part in (*parts, *(part for part, is_used in others.items() if is_used)):
         part(deployed, configured)
     found = deployed.calls()
     found += [*OF_PACKAGE, *OF_TABLE_FORMATS, *OF_LOGS[platform]]
     found += OF_ICEBERG_IN_GLUE if kind == "iceberg" else []
-    return found + (OF_ARCHIVE if is_archived else [])
+    found += OF_ASSUMED_ROLE if "catalog_properties" in target else []
+    return found + (OF_STAGING if is_staged else []) + (OF_ARCHIVE if is_archived else [])
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
@@ -419,55 +555,42 @@ def pipeline_of(deployed: Deployed) -> DeployedPipeline:
     return read_pipeline(load(file), str(file))
 
 
-TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:data-team"
-TABLE = ("catalog", "database/shop", "table/shop/orders")
-
-OF_OTHER_SETTINGS: Mapping[str, tuple[Mapping[str, Any], Sequence[str], Sequence[Call]]] = {
-    "topics": ({"topics": [TOPIC]}, ["Notify"], [Call("sns:Publish", TOPIC)]),
-    "staging": (
-        {"staging": Place("deployed-staging", "files")},
-        ["ListStaging", "WriteStaging"],
-        [
-            *s3(["ListBucket"], "arn:aws:s3:::deployed-staging"),
-            *s3(
-                ["AbortMultipartUpload", "DeleteObject", "GetObject", "PutObject"],
-                "arn:aws:s3:::deployed-staging/files/shop/1.parquet",
-            ),
-        ],
+REFUSED = {
+    "the REST endpoint of Glue": (
+        settings().replace('"glue"', '"rest"')
+        + '[target.catalog_properties]\nuri = "https://glue"\n"rest.signing-name" = "glue"\n',
+        r'over its REST endpoint[\s\S]*catalog = "glue"',
     ),
-    "entries of Delta tables": (
-        {"format": "delta", "are_registered": True},
-        ["KeepCatalog"],
-        [
-            Call(f"glue:{action}", f"arn:aws:glue:{REGION}:{ACCOUNT}:{part}")
-            for action in ("GetTable", "CreateTable", "UpdateTable")
-            for part in TABLE
-        ],
-    ),
-    "entries of Hudi tables": (
-        {"format": "hudi", "are_registered": True},
-        ["KeepCatalog"],
-        [
-            Call(f"glue:{action}", f"arn:aws:glue:{REGION}:{ACCOUNT}:{part}")
-            for action in (
-                *("GetTable", "CreateTable", "UpdateTable", "GetPartitions"),
-                *("BatchCreatePartition", "BatchDeletePartition", "BatchUpdatePartition"),
-            )
-            for part in TABLE
-        ],
+    "a catalog within that of an account": (
+        settings("delta", more=TABLES + REGISTER + 'catalog_id = "123456789012:s3tablescatalog/lake"\n'),
+        r"`catalog_id` names no catalog[\s\S]*12 digits",
     ),
 }
-"""What other settings let the job do: what they say, the names of the statements, and what is called."""
 
 
-@pytest.mark.parametrize("setting", OF_OTHER_SETTINGS)
-def test_the_job_may_do_what_other_settings_say(deployed: Deployed, setting: str) -> None:
-    said, expected, calls = OF_OTHER_SETTINGS[setting]
-    role = job_role(replace(pipeline_of(deployed), **said), "glue")
-    stack = Stack({"Parameters": {name: {} for name in PARAMETERS}, "Resources": {"JobRole": role}}, PARAMETERS)
-    mine = [one for one in stack.statements("JobRole") if one.name in expected]
-    assert lacking(mine, calls) == []
-    assert beyond(mine, calls) == []
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_catalog_of_which_the_role_would_not_know_is_refused(tmp_path: Path, case: str) -> None:
+    text, expected = REFUSED[case]
+    file = write_settings(tmp_path, text)
+    with pytest.raises(ConfigError, match=expected):
+        read_pipeline(load(file), str(file))
+
+
+def statements_of(folder: Path, text: str) -> set[str]:
+    kind = "delta" if 'kind = "delta"' in text else "iceberg"
+    return {one.name for one in Stack(rendered(folder, "glue", text, kind=kind), PARAMETERS).statements("JobRole")}
+
+
+def test_a_role_has_only_what_the_settings_need(tmp_path: Path) -> None:
+    plain = statements_of(tmp_path, settings())
+    unused = SOURCE + 'staging = "s3://deployed-staging/files"\n'
+    assert statements_of(tmp_path, settings(source=unused)) == plain, "files of single tables are not staged"
+    assert statements_of(tmp_path, settings(source=TRANSACTIONS)) == plain, "they are staged in the warehouse"
+    of_glue = {"RegisterDatabases", "RegisterTables"}
+    delta = statements_of(tmp_path, settings("delta"))
+    assert statements_of(tmp_path, settings("delta", more=TABLES + REGISTER)) == delta | of_glue
+    registered = statements_of(tmp_path, settings(more=TABLES + REGISTER))
+    assert registered == plain, "Iceberg keeps the entries of its tables"
 
 
 # What stands around the job.
@@ -612,12 +735,19 @@ def test_dms_may_do_what_its_guide_says_and_nothing_else(tmp_path: Path, role: s
     assert beyond(stack.statements(role), OF_DMS[role]) == []
 
 
+OF_LAKE_FORMATION = {
+    f"lakeformation:{action}"
+    for action in ("AddLFTagsToResource", "GetResourceLFTags", "GrantPermissions", "ListPermissions")
+}
+
+
 def test_every_role_is_one_of_these_and_names_what_it_acts_on(tmp_path: Path) -> None:
     """`*` stands alone where the action knows no resources: "Service Authorization Reference"."""
     known = {"JobRole", "StateMachineRole", "ScheduleRole", *OF_DMS, *(f"{title}Role" for title in FUNCTIONS)}
-    without_resources = {"dms:DescribeReplicationTasks", "secretsmanager:ListSecrets"}
+    without_resources = {"dms:DescribeReplicationTasks", "secretsmanager:ListSecrets", *OF_LAKE_FORMATION}
     for platform in ("glue", "emr-serverless"):
-        stack = Stack(rendered(tmp_path, platform), {**PARAMETERS, "SourceSecretArn": SECRET})
+        text = settings(more=TABLES + REGISTER + TAGS)
+        stack = Stack(rendered(tmp_path, platform, text), {**PARAMETERS, "SourceSecretArn": SECRET})
         assert set(stack.roles()) == known
         for statement in (one for role in stack.roles() for one in stack.statements(role)):
             assert not [action for action in statement.actions if "*" in action]
@@ -625,16 +755,44 @@ def test_every_role_is_one_of_these_and_names_what_it_acts_on(tmp_path: Path) ->
                 assert set(statement.actions) <= without_resources
 
 
+ASKED = re.compile(
+    r"(?<![a-z\"-])client(?:_of)?(?:\([^()]*\))?\.(?!exceptions\b|meta\b)[a-z_0-9]+\b|\._asked\(\s*\"[a-z_]+\""
+)
+"""What asks a client of boto3 for something."""
+
+
 def test_no_other_part_of_the_code_calls_a_service_unseen() -> None:
     """Each module with a call of boto3 is one whose calls are noted here, or none of a deployed pipeline's."""
-    calls = re.compile(r"(?<![a-z])client(?:\(\))?\.[a-z]+_[a-z0-9_]+\b|\._asked\(\s*\"[a-z_]+\"")
     found = {
         path.relative_to(ROOT).as_posix()
         for top in ("adapters", "entrypoints", "core", "plugins")
         for path in (ROOT / top).rglob("*.py")
-        if calls.search(path.read_text("utf-8")) and path.parts[-2] != "testing"
+        if ASKED.search(path.read_text("utf-8")) and path.parts[-2] != "testing"
     }
-    assert found == {*SEEN, *NOT_DEPLOYED}
+    assert found == {*SEEN, *NOT_DEPLOYED, *OF_JAVA}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "client_of('sns').publish(TopicArn=topic)",
+        "client_of(self.service, region).publish(TopicArn=topic)",
+        "    client.publish(",
+        "self.client.copy(source, *split(url))",
+        "self.client.list_objects_v2(Bucket=bucket)",
+        "self.client.get_paginator('get_partitions')",
+        "find_access().client.put_object(Bucket=bucket)",
+        "self._client().scan(TableName=name)",
+        'self._asked(\n    "put_item"',
+    ],
+)
+def test_calls_of_boto3_are_found(line: str) -> None:
+    assert ASKED.search(line)
+
+
+@pytest.mark.parametrize("line", ["client.exceptions.NotFound", "a.client(b).meta.endpoint_url", '"client.region"'])
+def test_what_asks_for_nothing_is_not_found(line: str) -> None:
+    assert not ASKED.search(line)
 
 
 SEEN = {
@@ -644,7 +802,11 @@ SEEN = {
     "adapters/dynamodb/lease.py",
     "adapters/dynamodb/partition.py",
     "adapters/dynamodb/settings.py",
+    "adapters/glue/access.py",
+    "adapters/glue/catalog.py",
     "adapters/landed/bucket.py",
+    "adapters/landed/staging_prefix.py",
+    "adapters/notifiers/sns.py",
     "adapters/s3/access.py",
     "adapters/s3/lock.py",
     "adapters/s3/ranged.py",
@@ -662,3 +824,6 @@ NOT_DEPLOYED = {
     "entrypoints/job_package/delivery.py",
 }
 """Commands of people, sources that are no files, and the report of a job, which deployed jobs do not write."""
+
+OF_JAVA = {"adapters/hudi/java.py", "adapters/hudi/maintenance.py"}
+"""Their clients are classes of Java."""

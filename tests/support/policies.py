@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from botocore.client import BaseClient
@@ -142,11 +142,12 @@ class Stack:
 
 @dataclass(frozen=True)
 class Requested:
-    """A request of boto3: the service, its operation, and the parameters."""
+    """A request of boto3: the service, its operation, the parameters, and the region that is asked."""
 
     service: str
     operation: str
     parameters: Mapping[str, Any]
+    region: str = REGION
 
 
 def recorded(requests: list[Requested], own: Mapping[str, Any]) -> Any:
@@ -158,7 +159,8 @@ def recorded(requests: list[Requested], own: Mapping[str, Any]) -> Any:
 
     def noting(self: Any, operation_name: str, api_params: dict[str, Any]) -> Any:
         if not any(one is self for one in own.values()):
-            requests.append(Requested(self.meta.service_model.service_name, operation_name, api_params))
+            service, region = self.meta.service_model.service_name, self.meta.region_name
+            requests.append(Requested(service, operation_name, api_params, region))
         return ask(self, operation_name, api_params)
 
     return noting
@@ -169,13 +171,17 @@ def calls_of(request: Requested) -> Sequence[Call]:
 
     Operations are mapped to actions as in the Service Authorization Reference of AWS; most have the same name.
     """
-    return [*_CALLS[request.service](request.operation, request.parameters)]
+    found = _CALLS[request.service](request.operation, request.parameters)
+    return [replace(one, resource=one.resource.replace(f":{REGION}:", f":{request.region}:")) for one in found]
 
 
 def _of_s3(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
     bucket = f"arn:aws:s3:::{asked['Bucket']}"
     if operation in ("ListObjectsV2", "HeadBucket"):
         yield Call("s3:ListBucket", bucket, {"s3:prefix": asked.get("Prefix", "")})
+        return
+    if operation == "DeleteObjects":
+        yield from (Call("s3:DeleteObject", f"{bucket}/{one['Key']}") for one in asked["Delete"]["Objects"])
         return
     if operation in ("CopyObject", "UploadPartCopy"):
         source = asked["CopySource"]
@@ -252,9 +258,24 @@ def _of_glue(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
         yield Call(f"glue:{operation}", f"arn:aws:glue:{_HERE}:job/{asked['JobName']}")
         return
     database = asked.get("DatabaseName") or asked.get("DatabaseInput", asked).get("Name")
-    table = asked.get("TableInput", asked).get("Name") if "DatabaseName" in asked else None
+    named = asked.get("TableName") or asked.get("TableInput", asked).get("Name")
+    table = named if "DatabaseName" in asked else None
     parts = ["catalog", f"database/{database}", *([f"table/{database}/{table}"] if table else [])]
-    yield from (Call(f"glue:{operation}", f"arn:aws:glue:{_HERE}:{part}") for part in parts)
+    place = f"arn:aws:glue:{REGION}:{asked.get('CatalogId', ACCOUNT)}"
+    yield from (Call(f"glue:{operation}", f"{place}:{part}") for part in parts)
+
+
+def _of_lakeformation(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
+    """Yield the actions: one that grants looks at what is granted, as the guide says of `GrantPermissions`."""
+    yield Call(f"lakeformation:{operation}", "*")
+    if operation == "GrantPermissions":
+        ((kind, said),) = asked["Resource"].items()
+        found = {"Name": said["Name"]} if kind == "Database" else said
+        yield from _of_glue(f"Get{'Database' if kind == 'Database' else 'Table'}", {**asked, **found})
+
+
+def _of_sns(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
+    yield Call(f"sns:{operation}", asked["TopicArn"])
 
 
 _CALLS = {
@@ -266,6 +287,8 @@ _CALLS = {
     "stepfunctions": _of_states,
     "dms": _of_dms,
     "glue": _of_glue,
+    "lakeformation": _of_lakeformation,
+    "sns": _of_sns,
 }
 
 
