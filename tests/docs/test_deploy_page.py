@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import pytest
+from botocore import xform_name
 from deployments import SOURCE, rendered, settings
-from pages import codes, fences, sections, tables, text
+from pages import codes, fences, prose, sections, tables, text
 from policies import Stack
 
 from lakeward.entrypoints import cli
@@ -38,7 +40,10 @@ class Uploaded:
         self.objects: dict[str, bytes] = {}
 
     def carry_out(self, words: list[str]) -> None:
-        operation, source, target, *rest = words[2:]
+        operation, source, *others = words[2:]
+        if operation in ("rb", "rm"):
+            return
+        target, *rest = others
         left_out = rest[rest.index("--exclude") + 1] if "--exclude" in rest else None
         if operation == "cp":
             self.objects[target] = Path(source).read_bytes()
@@ -54,42 +59,131 @@ def given(words: list[str]) -> Mapping[str, str]:
     return dict(word.split("=", 1) for word in words[words.index("--parameter-overrides") + 1 :])
 
 
-@pytest.mark.usefixtures("index")
-def test_the_commands_make_a_stack_whose_code_is_where_it_is_looked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (said,) = (block.content for block in fences(PAGE, "toml") if block.name == "lakeward.toml")
-    Path("lakeward.toml").write_text(said, "utf-8")
-    uploaded, stacks = Uploaded(), []
-    for words in commands("On Glue"):
-        if words[0] == "lakeward":
-            assert cli.main(words[1:]) == 0
-        elif words[1] == "s3":
-            uploaded.carry_out(words)
-        elif words[1] == "cloudformation":
-            stacks.append(words)
-    template = json.loads(Path("build/deploy/template.json").read_text("utf-8"))
-    made, enabled = map(given, stacks)
-    needed = {name for name, one in template["Parameters"].items() if "Default" not in one}
-    assert needed <= {*made} <= {*template["Parameters"]}
-    assert enabled == {"ScheduleState": "ENABLED"}
-    resolved = Stack(template, made).resolve(template["Resources"]["ChangesJob"]["Properties"]["DefaultArguments"])
-    wheels = resolved["--additional-python-modules"].split(",")
-    assert {*wheels, resolved["--settings"], "s3://shop-jobs/lakeward/lakeward_job.py"} <= {*uploaded.objects}
-    code = template["Resources"]["StartRunFunction"]["Properties"]["Code"]
-    assert f"s3://shop-jobs/{Stack(template, made).resolve(code['S3Key'])}" in uploaded.objects
-    assert "s3://shop-jobs/lakeward/template.json" not in uploaded.objects
+class Newcomer:
+    """Somebody who carries out the commands of the page, section by section, up to where they reach AWS."""
+
+    def __init__(self) -> None:
+        self.uploaded = Uploaded()
+        self.stacks: list[Mapping[str, str]] = []
+        (said,) = (block.content for block in fences(PAGE, "toml") if block.name == "lakeward.toml")
+        Path("lakeward.toml").write_text(said, "utf-8")
+
+    def carry_out(self, section: str) -> None:
+        """Carry out a section: what is uploaded comes before the stack that looks for it."""
+        for words in commands(section):
+            if words[0] == "lakeward":
+                assert cli.main(words[1:]) == 0
+            elif words[1] == "s3":
+                self.uploaded.carry_out(words)
+            elif words[1:3] == ["cloudformation", "deploy"]:
+                self.stacks.append(given(words))
+                self.check_stack()
+
+    @property
+    def template(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(Path("build/deploy/template.json").read_text("utf-8"))
+        return found
+
+    @property
+    def stack(self) -> Stack:
+        """The stack with its parameters: those that are not said again keep their values."""
+        return Stack(self.template, {name: value for made in self.stacks for name, value in made.items()})
+
+    def check_stack(self) -> None:
+        known = self.template["Parameters"]
+        assert {name for name, one in known.items() if "Default" not in one} <= {*self.stack.values} <= {*known}
+        code = self.stack.resolve(self.template["Resources"]["StartRunFunction"]["Properties"]["Code"])
+        assert f"s3://{code['S3Bucket']}/{code['S3Key']}" in self.uploaded.objects
+        assert not [url for url in self.uploaded.objects if url.endswith("/template.json")]
+
+    def property_of(self, resource: str, name: str) -> Any:
+        return self.stack.resolve(self.template["Resources"][resource]["Properties"][name])
 
 
-@pytest.mark.usefixtures("index")
-def test_the_commands_of_emr_serverless_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def newcomer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: object) -> Newcomer:
     monkeypatch.chdir(tmp_path)
-    Path("lakeward.toml").write_text(settings(), "utf-8")
-    for words in commands("On EMR Serverless"):
+    (exported,) = (words[1] for words in commands("Before you begin") if words[0] == "export")
+    monkeypatch.setenv(*exported.split("=", 1))
+    return Newcomer()
+
+
+def test_the_commands_lead_to_a_pipeline_on_glue_and_on_from_there(newcomer: Newcomer) -> None:
+    for words in commands("Settings"):
         assert cli.main(words[1:]) == 0
-    template = json.loads(Path("build/deploy/template.json").read_text("utf-8"))
-    assert template["Resources"]["Application"]["Type"] == "AWS::EMRServerless::Application"
+    newcomer.carry_out("On Glue")
+    made, enabled = newcomer.stacks
+    assert {"PackageBucket", "ReplicationTaskArn"} <= {*made}
+    assert enabled == {"ScheduleState": "ENABLED"}
+    arguments = newcomer.property_of("ChangesJob", "DefaultArguments")
+    wheels = arguments["--additional-python-modules"].split(",")
+    script = newcomer.property_of("ChangesJob", "Command")["ScriptLocation"]
+    assert {*wheels, arguments["--settings"], script} <= {*newcomer.uploaded.objects}
+    check_names(newcomer)
+    newcomer.carry_out("Change it")
+    newcomer.carry_out("Remove it")
+    *_, changed, disabled = newcomer.stacks
+    assert (changed, disabled) == ({"ChangesWorkers": "4"}, {"ScheduleState": "DISABLED"})
+    newcomer.stacks.clear()
+    newcomer.carry_out("Without a task of DMS")
+    assert "ReplicationTask" in newcomer.template["Resources"]
+
+
+def test_the_commands_lead_to_a_pipeline_on_emr_serverless(newcomer: Newcomer) -> None:
+    newcomer.carry_out("On EMR Serverless")
+    said = newcomer.property_of("StateMachine", "DefinitionSubstitutions")
+    (environment,) = re.findall(r"spark.archives=(\S+)#", said["ChangesParameters"])
+    assert {environment, said["EntryPoint"], said["Settings"]} <= {*newcomer.uploaded.objects}
+    check_names(newcomer)
+
+
+def check_names(newcomer: Newcomer) -> None:
+    """Hold what the page calls things to what the template calls them."""
+    resources = newcomer.template["Resources"]
+    properties = {name: one["Properties"] for name, one in resources.items() if "Properties" in one}
+    assert properties["StateMachine"]["StateMachineName"] == "shop"
+    assert properties["StartRunFunction"]["FunctionName"] == "shop-start-run"
+    if "ChangesJob" in properties:
+        jobs = [properties[job]["Name"] for job in ("ChangesJob", "FullLoadJob")]
+        assert jobs == ["shop-changes", "shop-full-load"]
+    else:
+        assert properties["JobLogs"]["LogGroupName"] == "/aws/emr-serverless/shop"
+    stay = {one["Type"]: name for name, one in resources.items() if one.get("DeletionPolicy") == "Retain"}
+    assert {*stay} == {"AWS::S3::Bucket", "AWS::DynamoDB::Table"}
+    removed = [words for words in commands("Remove it") if words[2] in ("rb", "delete-table")]
+    assert [words[-1] for words in removed if words[2] == "delete-table"] == ["lakeward-ledgers", "lakeward-leases"]
+
+
+ABOUT_ALL = {"--query", "--output"}
+"""Options that each command of `aws` takes."""
+
+OF_THE_COMMAND_LINE = {"s3 cp", "s3 mb", "s3 rb", "s3 rm", "s3 sync", "cloudformation deploy", "logs tail"}
+"""Commands that are no operations of a service: the reference of the AWS CLI."""
+
+
+def commands_of_aws() -> list[list[str]]:
+    """Return each command of the page that asks AWS, of its blocks and in its text."""
+    shown = [words for section in sections(PAGE) for words in commands(section)]
+    return [words for words in [*shown, *map(shlex.split, codes(prose(PAGE)))] if words[0] == "aws" and words[2:]]
+
+
+def test_the_commands_of_aws_are_operations_with_these_parameters() -> None:
+    session, found = botocore.session.get_session(), 0
+    for words in commands_of_aws():
+        service, operation, *rest = words[1:]
+        if f"{service} {operation}" in OF_THE_COMMAND_LINE:
+            continue
+        found += 1
+        service = {"s3api": "s3"}.get(service, service)
+        if operation == "wait":
+            model = session.get_waiter_model(service)
+            assert rest[0].replace("-", "_") in {xform_name(name) for name in model.waiter_names}
+            continue
+        known = {xform_name(name, "-"): name for name in session.get_service_model(service).operation_names}
+        shape = session.get_service_model(service).operation_model(known[operation]).input_shape
+        options = {word for word in rest if word.startswith("--")} - ABOUT_ALL
+        assert options <= {f"--{xform_name(name, '-')}" for name in shape.members}, words
+    assert found > 15
 
 
 @pytest.fixture(scope="module")

@@ -365,6 +365,10 @@ REGISTER = """
 [registration]
 kind = "glue"
 """
+FILES_TOO = f"""{REGISTER}
+quarantine = true
+raw = "Files"
+"""
 ELSEWHERE = """
 database = "Lake"
 region = "eu-west-1"
@@ -390,14 +394,16 @@ ASSUMED = f"""
 
 PIPELINES: Mapping[str, tuple[str, str, str]] = {
     "glue iceberg": ("glue", "iceberg", settings()),
-    "glue delta fifo": ("glue", "delta", settings("delta", queue="deployed-landing.fifo")),
-    "emr hudi archived": ("emr-serverless", "hudi", settings("hudi", source=ARCHIVED)),
-    "glue delta registered": (
+    "glue delta fifo, registered": (
         "glue",
         "delta",
-        settings("delta", source=STAGED, more=f"{TABLES}{REGISTER}quarantine = true\nraw = 'Files'\n{NOTIFY}"),
+        settings("delta", source=STAGED, queue="deployed-landing.fifo", more=TABLES + FILES_TOO + NOTIFY),
     ),
-    "glue hudi registered": ("glue", "hudi", settings("hudi", more=TABLES + REGISTER + "raw = 'files'")),
+    "emr hudi archived, registered": (
+        "emr-serverless",
+        "hudi",
+        settings("hudi", source=ARCHIVED, more=TABLES + FILES_TOO),
+    ),
     "emr hudi registered elsewhere": (
         "emr-serverless",
         "hudi",
