@@ -17,23 +17,23 @@ from lakeward.adapters.messages.decoded import (
     HAS_DELETED,
     KEY_HALF,
     LONGEST_NAME,
-    NOT_TAKEN,
     OLD_KEY_UNKNOWN,
     OTHER_TABLE,
     PLAIN,
     TOMBSTONE,
+    UNDECODED,
     Decoded,
     to_rows,
 )
 from lakeward.adapters.messages.envelopes import (
     BLOCK,
     COMMIT,
-    EMPTY,
     HAS_BEFORE,
     HAS_KEY,
+    HAS_NO_VALUE,
+    IS_DECODED,
     MICROS,
     OP,
-    TAKEN,
     Envelopes,
     cell_after,
     cell_before,
@@ -84,11 +84,11 @@ class EnvelopeRows:
             return None
         if decoder.documents is not None:
             return None
-        if find_spec("pandas") is None or any(column.type.is_nested for column in schema):
+        if find_spec("pandas") is None or any(c.type.is_nested or {*c.name} & {'"', "\\"} for c in schema):
             return None
         wires = {c.name: table.reading.written.get(c.name, PLAIN).wire for c in schema}
         numbers = {c.name: number_type(c, wires[c.name]) for c in schema}
-        told = (*dict.fromkeys((*decoder.key, *(c.name for c in table.reading.before_columns))),)
+        before = (*dict.fromkeys((*decoder.key, *(c.name for c in table.reading.before_columns))),)
         source = table.dimension.source
         return cls(
             Envelopes(
@@ -96,37 +96,37 @@ class EnvelopeRows:
                 numbers={name: type_ for name, type_ in numbers.items() if type_ is not None},
                 schema=source.schema,
                 table=source.table,
-                told=told,
+                before=before,
                 key=(*decoder.key,),
                 are_records=options.line == "record",
-                unlogged=placeholders(decoder.unavailable),
+                placeholders=placeholders(decoder.unavailable),
                 key_headers=KEY_HEADERS,
-                takes_tombstones=decoder.tombstones == "skip",
+                skips_tombstones=decoder.tombstones == "skip",
             ),
             decoder,
         )
 
-    def taken(self, lines: DataFrame) -> DataFrame:
-        """Return lines with what is in those that are taken, and whether they are `TAKEN`."""
+    def decoded(self, lines: DataFrame) -> DataFrame:
+        """Return lines, whether each of them `IS_DECODED`, and what is in those that are."""
         for name, value in _BATCHES.items():
             lines.sparkSession.conf.set(name, value)
-        returned = ", ".join(f"{quoted(field.name)} {_DDL[field.type]}" for field in self.envelopes.returned)
-        return lines.select(VALUE, NAME, LINE).mapInArrow(self.envelopes.take_all, returned)
+        returned = ", ".join(f"{quoted(field.name)} {_DDL[field.type]}" for field in self.envelopes.decoded_schema)
+        return lines.select(VALUE, NAME, LINE).mapInArrow(self.envelopes.decode_all, returned)
 
-    def rows(self, table: TableFiles, taken: DataFrame) -> DataFrame:
-        """Return the messages that are `TAKEN` as rows, and the others flagged `NOT_TAKEN`."""
+    def rows(self, table: TableFiles, decoded: DataFrame) -> DataFrame:
+        """Return messages that are decoded as rows, and the others flagged `UNDECODED`."""
         flags = (
-            f"{EMPTY} AS {TOMBSTONE}",
+            f"{HAS_NO_VALUE} AS {TOMBSTONE}",
             f"false AS {HAS_DELETED}",
             f"{self._old_key_unknown()} AS {OLD_KEY_UNKNOWN}",
             f"false AS {KEY_HALF}",
             f"{_database()} AS {DATABASE}",
             f"coalesce({_IS_READ} AND {_field('snapshot')} IN ({_listed(INITIAL_SNAPSHOT)}), false) AS {INITIAL}",
-            f"NOT {TAKEN} AS {NOT_TAKEN}",
+            f"NOT {IS_DECODED} AS {UNDECODED}",
         )
         written = table.reading.written
         strange, other = f"{_NO_NAMES} AS {STRANGE}", f"string(NULL) AS {OTHER_TABLE}"
-        return to_rows(taken, table.reading, self._decoded(table), written, strange, other, *flags)
+        return to_rows(decoded, table.reading, self._decoded(table), written, strange, other, *flags)
 
     def _decoded(self, table: TableFiles) -> Decoded:
         cells = {
@@ -149,7 +149,7 @@ class EnvelopeRows:
             sequence=order.sequence(_field, _IS_READ, COMMIT) if has_places else order.no_place(_IS_READ),
             log=order.log(_field, COMMIT) if has_places else "string(NULL)",
             transaction=_transaction(),
-            blank=f"coalesce({EMPTY}, false)",
+            blank=f"coalesce({HAS_NO_VALUE}, false)",
             texts=(),
             typed={name for name, type_ in self.envelopes.columns.items() if type_ is not None},
         )
@@ -158,7 +158,7 @@ class EnvelopeRows:
         return cell_after([*self.envelopes.columns].index(name))
 
     def _before(self, name: str) -> str:
-        return cell_before(self.envelopes.told.index(name))
+        return cell_before(self.envelopes.before.index(name))
 
     def _key(self, name: str) -> str:
         return cell_of_key(self.envelopes.key.index(name))

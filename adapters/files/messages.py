@@ -18,9 +18,9 @@ from lakeward.adapters.files.looking import File, described_by
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.messages.connect import Described, Version, columns_of
 from lakeward.adapters.messages.debezium import IS_TOMBSTONE, Debezium, is_tombstone
-from lakeward.adapters.messages.decoded import NOT_TAKEN, OF_OTHER, OTHER_TABLE, Decoded, to_rows
+from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, UNDECODED, Decoded, to_rows
 from lakeward.adapters.messages.dms import DmsMessages
-from lakeward.adapters.messages.envelopes import TAKEN
+from lakeward.adapters.messages.envelopes import IS_DECODED
 from lakeward.adapters.messages.message import BODY, KEY, part
 from lakeward.adapters.messages.wire import Writing
 from lakeward.adapters.spark.names import text
@@ -51,13 +51,13 @@ def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str],
     usual = EnvelopeRows.of(table) if table.are_many else None
     if usual is None:
         return _rows_of(table, files, paths, places, opened_messages(table, paths))
-    taken = usual.taken(read_lines(table.spark(), paths, table.reading))
-    rows = usual.rows(table, taken)
+    decoded = usual.decoded(read_lines(table.spark(), paths, table.reading))
+    rows = usual.rows(table, decoded)
     if not table.has_others:
         return rows
-    lines = taken.where(f"NOT {TAKEN}").select(VALUE, NAME, LINE)
+    lines = decoded.where(f"NOT {IS_DECODED}").select(VALUE, NAME, LINE)
     others = _rows_of(table, files, paths, places, _opened(table, lines))
-    return rows.where(f"NOT {NOT_TAKEN}").unionByName(others.selectExpr("*", f"false AS {NOT_TAKEN}"))
+    return rows.where(f"NOT {UNDECODED}").unionByName(others.selectExpr("*", f"false AS {UNDECODED}"))
 
 
 def _rows_of(

@@ -43,7 +43,7 @@ from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.local_files import read_frame
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
-from lakeward.adapters.messages.decoded import KEY_HALF, MESSAGE_FLAGS, NOT_TAKEN, OTHER_TABLE
+from lakeward.adapters.messages.decoded import KEY_HALF, MESSAGE_FLAGS, OTHER_TABLE, UNDECODED
 from lakeward.adapters.messages.values import object_of
 from lakeward.adapters.spark.events import AHEAD, DATABASE, INITIAL, LOG, NO_PLACE, SKIPPED, Group, facts
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
@@ -99,6 +99,7 @@ class FilesSource:
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_links: set[TableName] = field(default_factory=set)
     tables_with_others: set[TableName] = field(default_factory=set)
+    tables_of_others: set[TableName] = field(default_factory=set)
     kept: KeptFrames = field(default_factory=KeptFrames)
 
     @property
@@ -202,7 +203,8 @@ class FilesSource:
         header = order_in_headers(shown, table.expected, taken.header)
         objects = [file.item for file in files]
         tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
-        are_many = sum(item.size for item in objects) >= self.many_bytes
+        is_usual = dimension.source not in self.tables_of_others
+        are_many = is_usual and sum(item.size for item in objects) >= self.many_bytes
         table = replace(table, dimension=with_schema(table, files), are_many=are_many)
         check_mapping(table.options, table.dimension)
         rows = lift_places(self._frame(table, files, lines), taken.restarts)
@@ -275,10 +277,12 @@ class FilesSource:
             for group in found
         )
         new = []
+        if found and all(UNDECODED in group.flags for group in found):
+            self.tables_of_others.add(name)  # no message is a usual one, so that to try them is for nothing
         for is_there, known in (
             (any(TORN in group.flags for group in found), self.tables_with_torn_rows),
             (links, self.tables_with_links),
-            (any(NOT_TAKEN in group.flags for group in found), self.tables_with_others),
+            (any(UNDECODED in group.flags for group in found), self.tables_with_others),
         ):
             new.append(is_there and name not in known)
             known.update({name} if is_there else ())

@@ -90,10 +90,10 @@ OLD_KEY_UNKNOWN: Final = "_lakeward_old_key_unknown"
 KEY_HALF: Final = "_lakeward_key_half"
 """Flags half of a key change that headers tell, where the two halves count as a delete and an insert."""
 
-NOT_TAKEN: Final = "_lakeward_not_taken"
+UNDECODED: Final = "_lakeward_undecoded"
 """Flags a message that Arrow did not take apart (`adapters.messages.envelopes`), and that SQL must decode."""
 
-MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE, HAS_DELETED, OLD_KEY_UNKNOWN, KEY_HALF, NOT_TAKEN)
+MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE, HAS_DELETED, OLD_KEY_UNKNOWN, KEY_HALF, UNDECODED)
 """Columns that say yes or no of a message."""
 
 LONGEST_NAME: Final = 200

@@ -10,7 +10,7 @@ in both.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,14 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
+from lakeward.adapters.messages.decoded import TINY
 from lakeward.adapters.messages.wire import UNITS, Wire
 from lakeward.adapters.spark.rows import LINE, NAME, VALUE
 from lakeward.core.schema import Column
 
-TAKEN: Final = "_lakeward_taken"
+IS_DECODED: Final = "_lakeward_is_decoded"
 """Whether a message was taken apart here."""
 
-EMPTY: Final = "_lakeward_no_value"
+HAS_NO_VALUE: Final = "_lakeward_no_value"
 """Whether a message that was taken has no value: it is a tombstone."""
 
 OP: Final = "_lakeward_op"
@@ -45,17 +46,19 @@ _NUMBERS: Final = frozenset(
     (
         *("ts_ms", "ts_us", "ts_ns", "txId", "lsn", "xmin"),
         *("server_id", "pos", "row", "thread", "event_serial_no", "ssn"),
+        *("redo_thread", "start_ts_ms", "commit_ts_ms"),
     )
 )
+_EITHER: Final = ("txId", "redo_thread")
+"""Numbers of some connectors and texts of others."""
+
 _OTHER_FIELDS: Final = (
     *("version", "connector", "ts_us", "ts_ns", "xmin", "origin", "origin_lsn", "thread", "query"),
     *("change_lsn", "event_serial_no", "lcr_position", "rs_id", "ssn", "redo_thread", "user_name", "row_id"),
+    *("start_scn", "start_ts_ms", "commit_ts_ms"),
 )
 _BLOCK: Final = pa.struct(
     [("id", pa.string()), ("total_order", pa.int64()), ("data_collection_order", pa.int64())]
-)
-_SOURCE: Final = pa.struct(
-    [(name, pa.int64() if name in _NUMBERS else pa.string()) for name in (*FIELDS, *_OTHER_FIELDS)]
 )
 _HEADERS: Final = pa.list_(pa.list_(pa.string()))
 _RECORD: Final = pa.schema(
@@ -79,7 +82,10 @@ _SHOWN: Final = 8
 """How many messages of a part are looked at for the types that its cells have."""
 
 _MOST_MILLIS: Final = 2**52
-_TINY: Final = "[1-9][0-9.]*[eE]-[0-9]{3}|[.]0{300}"
+_TINY_FLOAT: Final = "[1-9][0-9.]*[eE]-[0-9]{2}|[.]0{37}"
+"""Whether a text has a number that is so close to 0 that a float may be 0."""
+
+_EXPONENT: Final = "[0-9][eE][+-]?[0-9]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +93,10 @@ class Envelopes:
     """How the messages of one table are taken apart.
 
     `columns` has the `native_type` of each column, by its name, and `numbers` the type of the numbers that may
-    stand in columns without one. The table is called `schema` and `table` at its source. `told` are the columns
+    stand in columns without one. The table is called `schema` and `table` at its source. `before` are the columns
     whose cells before a change are returned, `key` those of the key. With `are_records` a line has a message's key
-    and headers beside its value. `unlogged` are the texts that stand for a value which was not logged, and
-    `key_headers` the names of headers which tell a key. With `takes_tombstones` messages without a value are no
+    and headers beside its value. `placeholders` are the texts that stand for a value which was not logged, and
+    `key_headers` the names of headers which tell a key. With `skips_tombstones` messages without a value are no
     rows.
     """
 
@@ -98,38 +104,38 @@ class Envelopes:
     numbers: Mapping[str, pa.DataType]
     schema: str
     table: str
-    told: tuple[str, ...]
+    before: tuple[str, ...]
     key: tuple[str, ...]
     are_records: bool
-    unlogged: tuple[str, ...]
+    placeholders: tuple[str, ...]
     key_headers: tuple[str, ...]
-    takes_tombstones: bool
+    skips_tombstones: bool
 
     @property
-    def returned(self) -> pa.Schema:
+    def decoded_schema(self) -> pa.Schema:
         """The columns that `take` returns: those without a native type, and fields, are the texts that JSON has."""
-        flags = (TAKEN, EMPTY, HAS_BEFORE, HAS_KEY)
+        flags = (IS_DECODED, HAS_NO_VALUE, HAS_BEFORE, HAS_KEY)
         texts = (OP, BLOCK, COMMIT, *map(field_column, FIELDS))
         given = [(VALUE, pa.string()), (NAME, pa.string()), (LINE, pa.int64()), (MICROS, pa.int64())]
-        told = [*((name, pa.bool_()) for name in flags), *((name, pa.string()) for name in texts)]
+        found = [*((name, pa.bool_()) for name in flags), *((name, pa.string()) for name in texts)]
         cells = ((name, self.columns[of] or pa.string()) for name, _, of in self._cells())
-        return pa.schema([*given, *told, *cells])
+        return pa.schema([*given, *found, *cells])
 
     def _cells(self) -> Iterator[tuple[str, str, str]]:
         """Return the columns with cells: what each is called, of which image it is, and of which column."""
         for place, name in enumerate(self.columns):
             yield cell_after(place), "after", name
-        for place, name in enumerate(self.told):
+        for place, name in enumerate(self.before):
             yield cell_before(place), "before", name
         for place, name in enumerate(self.key):
             yield cell_of_key(place), "key", name
 
-    def take_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def decode_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Take apart batches of lines, as `DataFrame.mapInArrow` hands them."""
         for batch in batches:
-            yield from self.take(batch)
+            yield from self.decode(batch)
 
-    def take(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    def decode(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Take apart lines of files (`VALUE`, `NAME`, `LINE`), and return them in their order."""
         found: list[pa.RecordBatch] = []
         failures, waiting = max(_LEAST_FAILURES, batch.num_rows // _LINES_A_FAILURE), [batch]
@@ -143,31 +149,31 @@ class Envelopes:
                 half = part.num_rows // 2
                 waiting += [part.slice(half), part.slice(0, half)]
             else:
-                found.append(self._left(part))
+                found.append(self._undecoded(part))
         return found
 
-    def _left(self, lines: pa.RecordBatch) -> pa.RecordBatch:
+    def _undecoded(self, lines: pa.RecordBatch) -> pa.RecordBatch:
         """Return lines of which none is taken."""
         return self._batch(lines, pa.repeat(pa.scalar(False), lines.num_rows), {})
 
     def _batch(self, lines: pa.RecordBatch, taken: pa.Array, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-        known = {name: lines.column(name) for name in (VALUE, NAME, LINE)} | {TAKEN: taken} | dict(columns)
+        known = {name: lines.column(name) for name in (VALUE, NAME, LINE)} | {IS_DECODED: taken} | dict(columns)
         arrays = [
             known[field.name] if field.name in known else pa.nulls(lines.num_rows, field.type)
-            for field in self.returned
+            for field in self.decoded_schema
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.returned)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.decoded_schema)
 
     def _read(self, lines: pa.RecordBatch) -> pa.RecordBatch | None:
         """Take apart some lines; None where they cannot be read together."""
         if lines.nbytes > _MOST_BYTES:
             return None
         try:
-            return self._taken_apart(lines)
+            return self._decoded(lines)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
             return None
 
-    def _taken_apart(self, lines: pa.RecordBatch) -> pa.RecordBatch | None:
+    def _decoded(self, lines: pa.RecordBatch) -> pa.RecordBatch | None:
         values = lines.column(VALUE)
         values.validate(full=True)  # raises where bytes are no UTF-8
         bodies, keys, topics, taken = values, None, None, None
@@ -177,10 +183,11 @@ class Envelopes:
                 return None
             bodies, keys, topics = (records.column(name) for name in ("value", "key", "topic"))
             taken = pc.and_(records.is_object, self._has_value(values, bodies))
-            if self._tells_keys(records.column("headers")):
+            if self._have_keys(records.column("headers")):
                 return None
-        kinds = self._kinds(bodies)
-        messages = _parse(bodies, _envelope(kinds))
+        first = [message for body in bodies[:_SHOWN].to_pylist() if (message := _message(body)) is not None]
+        kinds = self._kinds(first)
+        messages = _parse(bodies, _envelope(kinds, _source(first)))
         told_keys = None if keys is None else _parse(keys, pa.schema([*kinds.items()]))
         if messages is None or (keys is not None and told_keys is None):
             return None
@@ -199,7 +206,7 @@ class Envelopes:
             lines,
             pc.fill_null(pc.and_(taken, is_certain), False),
             {
-                EMPTY: is_empty,
+                HAS_NO_VALUE: is_empty,
                 MICROS: micros,
                 COMMIT: commit,
                 HAS_BEFORE: images["before"].is_valid(),
@@ -215,13 +222,13 @@ class Envelopes:
             },
         )
 
-    def _kinds(self, bodies: pa.Array) -> Mapping[str, pa.DataType]:
-        """Return the types of JSON that cells of each column have, as the first messages show them."""
-        rows = [row for body in bodies[:_SHOWN].to_pylist() for row in _rows_in(body)]
+    def _kinds(self, messages: Sequence[Mapping[str, Any]]) -> Mapping[str, pa.DataType]:
+        """Return the types of JSON that cells of each column have, as messages show them."""
+        images = [message[name] for message in messages for name in ("after", "before")]
+        rows = [image for image in images if isinstance(image, dict)]
         kinds = {}
         for name, native in self.columns.items():
-            shown = next((row[name] for row in rows if row.get(name) is not None), None)
-            is_number = isinstance(shown, int | float) and name in self.numbers
+            is_number = isinstance(_first_of(rows, name), int | float) and name in self.numbers
             kinds[name] = native or (self.numbers[name] if is_number else pa.string())
         return kinds
 
@@ -235,13 +242,13 @@ class Envelopes:
         """Return which records have a value, which may be NULL; one without is a message of its own."""
         return pc.or_(bodies.is_valid(), pc.equal(_nulls_written(values, "value"), 1))
 
-    def _tells_keys(self, headers: pa.Array) -> bool:
+    def _have_keys(self, headers: pa.Array) -> bool:
         words = pc.list_flatten(pc.list_flatten(headers))
         return bool(pc.any(pc.is_in(words, value_set=pa.array(self.key_headers, pa.string()))).as_py())
 
     def _is_tombstone(self, topics: pa.Array | None, count: int) -> pa.Array:
         """Return which messages are tombstones of the table, if they have no value."""
-        if topics is None or not self.takes_tombstones or "." in self.schema + self.table:
+        if topics is None or not self.skips_tombstones or "." in self.schema + self.table:
             return pa.repeat(pa.scalar(False), count)
         topics = pc.ascii_lower(topics)
         own, whole = self.table.lower(), f".{self.schema}.{self.table}".lower()
@@ -260,12 +267,12 @@ class Envelopes:
         for name in self.columns:
             cells = [_field(image, name) for image in images.values()]
             if any(cell.null_count > image.null_count for cell, image in zip(cells, images.values(), strict=True)):
-                found = pc.and_(found, self._is_told(name, bodies, images))
+                found = pc.and_(found, self._has_name(name, bodies, images))
             for cell in cells:
                 found = pc.and_(found, self._is_certain(cell, bodies))
         return pc.fill_null(found, False)
 
-    def _is_told(self, name: str, bodies: pa.Array, images: Mapping[str, pa.Array]) -> pa.Array:
+    def _has_name(self, name: str, bodies: pa.Array, images: Mapping[str, pa.Array]) -> pa.Array:
         """Return which messages have a name in each of their images: what is NULL there is written as NULL."""
         lacking = [
             pc.and_(image.is_valid(), _field(image, name).is_null()).cast(pa.int32()) for image in images.values()
@@ -277,14 +284,19 @@ class Envelopes:
     def _is_certain(self, cells: pa.Array, bodies: pa.Array) -> pa.Array:
         """Return which cells are logged, and have the number that stands in the message."""
         if pa.types.is_string(cells.type):
-            return pc.invert(pc.is_in(cells, value_set=pa.array(self.unlogged, pa.string())))
+            return pc.invert(pc.is_in(cells, value_set=pa.array(self.placeholders, pa.string())))
+        if pa.types.is_decimal(cells.type):
+            is_short = pc.invert(pc.match_substring(_text(cells), "E"))
+            has_exponent = pc.match_substring_regex(bodies, _EXPONENT)
+            return pc.fill_null(pc.and_(is_short, pc.invert(has_exponent)), True)
         if not pa.types.is_floating(cells.type):
             return pa.scalar(True)
         is_finite = pc.fill_null(pc.is_finite(cells), True)
         is_zero = pc.fill_null(pc.equal(cells, 0), False)
         if not pc.any(is_zero).as_py():
             return is_finite
-        is_tiny = pc.fill_null(pc.match_substring_regex(bodies, _TINY), False)
+        pattern = TINY if pa.types.is_float64(cells.type) else _TINY_FLOAT
+        is_tiny = pc.fill_null(pc.match_substring_regex(bodies, pattern), False)
         return pc.and_(is_finite, pc.invert(pc.and_(is_zero, is_tiny)))
 
 
@@ -312,21 +324,36 @@ _NATIVE_TYPES: Final = {
 }
 
 
-def _envelope(kinds: Mapping[str, pa.DataType]) -> pa.Schema:
+def _envelope(kinds: Mapping[str, pa.DataType], source: pa.DataType) -> pa.Schema:
     row = pa.struct([*kinds.items()])
     times = ((name, pa.int64()) for name in ("ts_ms", "ts_us", "ts_ns"))
-    parts = (("before", row), ("after", row), ("source", _SOURCE), ("op", pa.string()), ("transaction", _BLOCK))
+    parts = (("before", row), ("after", row), ("source", source), ("op", pa.string()), ("transaction", _BLOCK))
     return pa.schema([*parts, *times])
 
 
-def _rows_in(body: str | None) -> Iterator[Mapping[str, Any]]:
-    """Return the images in a message."""
+def _source(messages: Sequence[Mapping[str, Any]]) -> pa.DataType:
+    """Return the type of the source of messages: some fields are numbers or texts, by the connector."""
+    sources = [message["source"] for message in messages if isinstance(message.get("source"), dict)]
+    kinds = {}
+    for name in (*FIELDS, *_OTHER_FIELDS):
+        shown = _first_of(sources, name)
+        may_be_text = name in _EITHER and shown is not None
+        is_number = isinstance(shown, int) if may_be_text else name in _NUMBERS
+        kinds[name] = pa.int64() if is_number else pa.string()
+    return pa.struct([*kinds.items()])
+
+
+def _first_of(rows: Iterable[Mapping[str, Any]], name: str) -> Any:
+    return next((row[name] for row in rows if row.get(name) is not None), None)
+
+
+def _message(body: str | None) -> Mapping[str, Any] | None:
+    """Return a message that has what an envelope has, None for any other."""
     try:
         message = json.loads(body or "null")
     except (ValueError, RecursionError):
-        return
-    if isinstance(message, dict):
-        yield from (message[name] for name in ("after", "before") if isinstance(message.get(name), dict))
+        return None
+    return message if isinstance(message, dict) and message.keys() >= {"before", "after"} else None
 
 
 def field_column(name: str) -> str:
@@ -340,7 +367,7 @@ def cell_after(place: int) -> str:
 
 
 def cell_before(place: int) -> str:
-    """Return what the column is called with the cells before a change, by the place among those told."""
+    """Return what the column is called with the cells before a change, by the place among those of `before`."""
     return f"_lakeward_cell_before_{place}"
 
 
@@ -392,7 +419,11 @@ def _field(of: pa.StructArray, name: str) -> pa.Array:
 
 
 def _text(values: pa.Array) -> pa.Array:
-    return values if pa.types.is_string(values.type) else values.cast(pa.string())
+    """Return values as texts; a decimal that is 0 has no exponent, as Arrow would write it."""
+    texts = values if pa.types.is_string(values.type) else values.cast(pa.string())
+    if not pa.types.is_decimal(values.type):
+        return texts
+    return pc.if_else(pc.equal(values, pa.scalar(0, values.type)), "0", texts)
 
 
 def _is_called(names: pa.Array, own: str) -> pa.Array:
@@ -411,12 +442,16 @@ def _micros(source: pa.StructArray) -> tuple[pa.Array, pa.Array]:
     micros, nanos, millis = (_field(source, name) for name in ("ts_us", "ts_ns", "ts_ms"))
     is_right = [
         pc.or_(pc.fill_null(pc.greater_equal(nanos, 0), True), micros.is_valid()),
-        pc.or_(pc.fill_null(pc.less(pc.abs(millis), _MOST_MILLIS), True), micros.is_valid()),
+        pc.or_(pc.fill_null(_is_short(millis), True), micros.is_valid()),
     ]
-    is_short = pc.fill_null(pc.less(pc.abs(millis), _MOST_MILLIS), False)
+    is_short = pc.fill_null(_is_short(millis), False)
     of_millis = pc.multiply(pc.if_else(is_short, millis, pa.scalar(0, pa.int64())), 1000)
     of_millis = pc.if_else(millis.is_valid(), of_millis, pa.scalar(None, pa.int64()))
     return pc.coalesce(micros, pc.divide(nanos, 1000), of_millis), pc.and_(*is_right)
+
+
+def _is_short(millis: pa.Array) -> pa.Array:
+    return pc.and_(pc.greater(millis, -_MOST_MILLIS), pc.less(millis, _MOST_MILLIS))
 
 
 def _commit(sequences: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -15,6 +15,7 @@ TYPES: Final = {
     "note": "string",
     "price": "decimal(10,2)",
     "exact": "decimal(38,10)",
+    "small": "decimal(18,8)",
     "share": "double",
     "rate": "float",
     "paid": "boolean",
@@ -40,14 +41,15 @@ _ODD_CELLS: Final = (
     *("1e-400", "1e400", "0e0", "12345678901234567890.123456789012345678901", '"\\ud800"', '"\\ud83d\\ude00"'),
     *("[]", "{}", '{"a":1}', '""', '"__debezium_unavailable_value"', '"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="'),
     *('"2026-01-05"', "20000", "-5", '"2026-02-30"', '"2026-02-01T12:00:00Z"', '"2026-02-01 12:00:00.5"'),
-    *("1700000000000000", '"a\tb"', '"\\u0000"'),
+    *("1700000000000000", '"a\tb"', '"\\u0000"', "1e-50", "1.0E-46", "1.0E-5", "1.2345678E7", "0.00000001"),
+    *("1e22", "1.5e-07", "3.4e38"),
 )
 _ODD_FIELDS: Final = (
     *(("schema", '"other"'), ("table", '"other"'), ("schema", "null"), ("table", "null"), ("db", "null")),
     *(("lsn", "null"), ("lsn", '"5"'), ("sequence", '"[]"'), ("sequence", '"no"'), ("ts_us", "0")),
     *(("ts_us", "-5"), ("ts_ms", "9223372036854775807"), ("ts_ms", "null"), ("ts_ns", "-1500")),
     *(("snapshot", "true"), ("extra", "1"), ("txId", "null"), ("name", '""'), ("scn", '"17"')),
-    ("file", '"binlog.000003"'),
+    *(("file", '"binlog.000003"'), ("txId", '"0a00"'), ("redo_thread", "1"), ("ts_ms", "-9223372036854775808")),
 )
 _ODD_PARTS: Final = (
     *(("op", '"t"'), ("op", '"m"'), ("op", "null"), ("op", '"x"'), ("source", "null"), ("after", "null")),
@@ -126,9 +128,10 @@ def _cells(random: Random) -> dict[str, str]:
     usual = {
         "note": f'"{random.choice(_TEXTS)}"',
         "price": f"{random.randint(-(10**9), 10**9) / 100:.2f}",
+        "small": random.choice(("0", "0.0", "-0", "1.5", "-0.25", "100000.00000001", "2")),
         "exact": f'"{random.randint(-(10**20), 10**20)}.{random.randint(0, 10**10 - 1):010}"',
-        "share": repr(random.choice((0.0, -0.0, 0.1, 1e22, 1.5e-7, 123456789.125, random.random()))),
-        "rate": random.choice(("0.1", "3.4e38", "16777217", "0.10000000149011612", "-2.5")),
+        "share": repr(random.choice((0.0, -0.0, 0.1, 123456789.125, round(random.random(), 17)))),
+        "rate": random.choice(("0.1", "16777217", "0.10000000149011612", "-2.5")),
         "paid": random.choice(("true", "false")),
         "day": str(random.choice((0, 20000, -1, 10957))),
         "seen": str(random.choice((0, 1767225600000000, -1, 1700000000123456))),

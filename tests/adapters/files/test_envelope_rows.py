@@ -16,8 +16,8 @@ from lakeward.adapters.files.envelope_rows import EnvelopeRows
 from lakeward.adapters.files.frames import frame_of
 from lakeward.adapters.files.lines import read_lines
 from lakeward.adapters.files.looking import look_at
-from lakeward.adapters.messages.decoded import NOT_TAKEN
-from lakeward.adapters.messages.envelopes import TAKEN
+from lakeward.adapters.messages.decoded import UNDECODED
+from lakeward.adapters.messages.envelopes import IS_DECODED
 from lakeward.core.dimension import ORDERED, Lateness, Within
 from lakeward.core.ledger import SourceObject
 from tests.adapters.files.test_small_lines import rows_of
@@ -58,7 +58,7 @@ def compare_rows(feeds: Sequence[str], tmp_path: Path, spark: SparkSession) -> N
     for sort in feeds:
         here, there = found[f"arrow {sort}"], found[f"sql {sort}"]
         assert here == there, (sort, sorted(here - there)[:3], sorted(there - here)[:3])
-        assert len(found[f"taken {sort}"]) > FILES * MESSAGES / 2, sort
+        assert len(found[f"decoded {sort}"]) > FILES * MESSAGES / 2, sort
 
 
 def frames_of(sort: str, folder: Path, spark: SparkSession) -> Iterator[DataFrame]:
@@ -78,7 +78,7 @@ def frames_of(sort: str, folder: Path, spark: SparkSession) -> Iterator[DataFram
     usual = EnvelopeRows.of(table)
     assert usual is not None
     paths = [table.path_of(file.item.name) for file in files]
-    taken = usual.taken(read_lines(spark, paths, table.reading)).where(TAKEN)
-    yield taken.selectExpr(f"'taken {sort}' AS label", "concat(_lakeward_name, _lakeward_line) AS row")
+    decoded = usual.decoded(read_lines(spark, paths, table.reading)).where(IS_DECODED)
+    yield decoded.selectExpr(f"'decoded {sort}' AS label", "concat(_lakeward_name, _lakeward_line) AS row")
     for label, one in (("sql", table), ("arrow", replace(table, are_many=True, has_others=True))):
-        yield rows_of(frame_of(one, files).drop(NOT_TAKEN), f"{label} {sort}")
+        yield rows_of(frame_of(one, files).drop(UNDECODED), f"{label} {sort}")

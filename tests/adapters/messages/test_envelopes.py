@@ -1,4 +1,4 @@
-"""What Arrow takes of messages, and what it leaves: `tests/adapters/files/test_envelope_rows.py` compares rows."""
+"""What Arrow decodes of messages, and what it leaves (`test_envelope_rows.py` compares the rows with SQL)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import pytest
 
 from lakeward.adapters.messages.envelopes import (
     COMMIT,
-    EMPTY,
     HAS_KEY,
+    HAS_NO_VALUE,
+    IS_DECODED,
     MICROS,
-    TAKEN,
     Envelopes,
     cell_after,
     cell_before,
     cell_of_key,
+    field_column,
 )
 from lakeward.adapters.spark.rows import LINE, NAME, VALUE
 
@@ -28,22 +29,22 @@ ITEM: Final = Envelopes(
     numbers={"seen": pa.int64()},
     schema="shop",
     table="item",
-    told=("id",),
+    before=("id",),
     key=("id",),
     are_records=False,
-    unlogged=("__debezium_unavailable_value",),
+    placeholders=("__debezium_unavailable_value",),
     key_headers=("__debezium.newkey",),
-    takes_tombstones=True,
+    skips_tombstones=True,
 )
 RECORDS: Final = replace(ITEM, are_records=True)
 ROW: Final = {"id": 1, "note": "a", "share": 0.5, "seen": 1_700_000_000_000}
 SOURCE: Final = {"schema": "shop", "table": "item", "lsn": 7, "sequence": '["5","7"]', "ts_ms": 1_700_000_000_000}
 
 
-def taken(envelopes: Envelopes, *lines: str) -> list[Mapping[str, Any]]:
+def decoded(envelopes: Envelopes, *lines: str) -> list[Mapping[str, Any]]:
     numbers = pa.array(range(1, len(lines) + 1), pa.int64())
     batch = pa.RecordBatch.from_pydict({VALUE: [*lines], NAME: ["f"] * len(lines), LINE: numbers})
-    found = [row for part in envelopes.take(batch) for row in part.to_pylist()]
+    found = [row for part in envelopes.decode(batch) for row in part.to_pylist()]
     assert [row[VALUE] for row in found] == [*lines]
     return found
 
@@ -59,37 +60,58 @@ def record(value: str | None, **parts: Any) -> str:
     return json.dumps(told, separators=(",", ":"))
 
 
-def test_an_insert_is_taken_whole() -> None:
-    (row,) = taken(ITEM, written())
-    assert row[TAKEN]
+def test_an_insert_is_decoded_whole() -> None:
+    (row,) = decoded(ITEM, written())
+    assert row[IS_DECODED]
     assert [row[cell_after(place)] for place in range(4)] == [1, "a", 0.5, "1700000000000"]
     assert (row[MICROS], row[COMMIT], row[HAS_KEY]) == (1_700_000_000_000_000, "5", False)
 
 
 def test_a_delete_has_the_key_of_its_image_and_of_its_message() -> None:
     deleted = written(None, "d", before={**ROW, "note": None, "seen": None})
-    (row,) = taken(RECORDS, record(deleted))
-    assert (row[TAKEN], row[cell_before(0)], row[cell_of_key(0)], row[HAS_KEY]) == (True, 1, 1, True)
+    (row,) = decoded(RECORDS, record(deleted))
+    assert (row[IS_DECODED], row[cell_before(0)], row[cell_of_key(0)], row[HAS_KEY]) == (True, 1, 1, True)
 
 
 def test_a_tombstone_of_the_table_is_no_row() -> None:
-    rows = taken(RECORDS, *(record(None, topic=topic) for topic in ("live.shop.item", "live.shop.other", None)))
-    assert [row[TAKEN] and row[EMPTY] for row in rows] == [True, False, True]
-    (kept,) = taken(replace(RECORDS, takes_tombstones=False), record(None))
-    assert not kept[TAKEN]
+    rows = decoded(RECORDS, *(record(None, topic=topic) for topic in ("live.shop.item", "live.shop.other", None)))
+    assert [row[IS_DECODED] and row[HAS_NO_VALUE] for row in rows] == [True, False, True]
+    (kept,) = decoded(replace(RECORDS, skips_tombstones=False), record(None))
+    assert not kept[IS_DECODED]
 
 
 @pytest.mark.parametrize("name", ["note", "share", "seen"])
 def test_a_cell_that_was_not_sent_is_not_taken_for_null(name: str) -> None:
     lacking = {column: value for column, value in ROW.items() if column != name}
-    null, absent = taken(ITEM, written({**ROW, name: None}, "u"), written(lacking, "u"))
-    assert (null[TAKEN], absent[TAKEN]) == (True, False)
+    null, absent = decoded(ITEM, written({**ROW, name: None}, "u"), written(lacking, "u"))
+    assert (null[IS_DECODED], absent[IS_DECODED]) == (True, False)
 
 
 def test_a_null_under_the_name_of_a_field_of_the_source_is_left() -> None:
     envelopes = replace(ITEM, columns={**ITEM.columns, "schema": None})
-    told, null = taken(envelopes, written({**ROW, "schema": "a"}), written({**ROW, "schema": None}))
-    assert (told[TAKEN], null[TAKEN]) == (True, False)
+    told, null = decoded(envelopes, written({**ROW, "schema": "a"}), written({**ROW, "schema": None}))
+    assert (told[IS_DECODED], null[IS_DECODED]) == (True, False)
+
+
+def test_decimals_that_are_numbers_are_texts_without_an_exponent() -> None:
+    prices = replace(ITEM, columns={**ITEM.columns, "price": None}, numbers={"price": pa.decimal128(18, 8)})
+    texts = ("0", "-0", "1.5", "0.00000001", "1.2345678E7", "1.123456789")
+    line = written({**ROW, "seen": "x", "price": 0})
+    rows = decoded(prices, *(line.replace(":0}", f":{text}}}") for text in texts))
+    found = [row[cell_after(4)] if row[IS_DECODED] else None for row in rows]
+    assert found == ["0", "0", "1.50000000", None, None, None]
+
+
+def test_a_float_that_is_too_close_to_0_is_left() -> None:
+    floats = replace(ITEM, columns={**ITEM.columns, "share": pa.float32()})
+    rows = decoded(floats, *(written().replace("0.5", text) for text in ("0.0", "1e-50", "1.0E-46", "1e-20")))
+    assert [row[IS_DECODED] for row in rows] == [True, False, False, True]
+
+
+def test_a_transaction_may_be_a_number_or_a_text() -> None:
+    for transaction in (7, "0a001f"):
+        (row,) = decoded(ITEM, written(source={**SOURCE, "txId": transaction, "redo_thread": 1}))
+        assert (row[IS_DECODED], row[field_column("txId")]) == (True, str(transaction))
 
 
 ODD: Final = {
@@ -120,13 +142,14 @@ ODD: Final = {
     "a delete with an image after": written(ROW, "d"),
     "an odd sequence": written(source={**SOURCE, "sequence": "[]"}),
     "a time too far away": written(source={**SOURCE, "ts_ms": 2**62}),
+    "a time before all others": written(source={**SOURCE, "ts_ms": -(2**63)}),
 }
 
 
 @pytest.mark.parametrize("sort", ODD)
 def test_what_is_odd_is_left_and_nothing_beside_it(sort: str) -> None:
-    rows = taken(ITEM, written(), ODD[sort], written(ROW, "u"))
-    assert [row[TAKEN] for row in rows] == [True, False, True]
+    rows = decoded(ITEM, written(), ODD[sort], written(ROW, "u"))
+    assert [row[IS_DECODED] for row in rows] == [True, False, True]
 
 
 ODD_RECORDS: Final = {
@@ -143,8 +166,8 @@ ODD_RECORDS: Final = {
 @pytest.mark.parametrize("sort", ODD_RECORDS)
 def test_odd_records_are_left(sort: str) -> None:
     traced = record(written(), headers=[["trace", "1"]], key=None)
-    rows = taken(RECORDS, record(written()), ODD_RECORDS[sort], traced)
-    assert [row[TAKEN] for row in rows] == [True, False, True]
+    rows = decoded(RECORDS, record(written()), ODD_RECORDS[sort], traced)
+    assert [row[IS_DECODED] for row in rows] == [True, False, True]
 
 
 def test_bytes_that_are_no_utf_8_are_left() -> None:
@@ -153,7 +176,7 @@ def test_bytes_that_are_no_utf_8_are_left() -> None:
     batch = pa.RecordBatch.from_arrays(
         [values, pa.array(["f", "f"]), pa.array([1, 2], pa.int64())], names=[VALUE, NAME, LINE]
     )
-    assert [flag for part in ITEM.take(batch) for flag in part.column(TAKEN).to_pylist()] == [True, False]
+    assert [flag for part in ITEM.decode(batch) for flag in part.column(IS_DECODED).to_pylist()] == [True, False]
 
 
 def test_a_batch_in_which_all_are_odd_is_left_soon() -> None:
@@ -167,6 +190,6 @@ def test_a_batch_in_which_all_are_odd_is_left_soon() -> None:
             return super()._read(lines)
 
     told = {name: getattr(ITEM, name) for name in Envelopes.__dataclass_fields__}
-    rows = taken(Counting(**told), *[ODD["an unknown field"]] * 1000)
-    assert not any(row[TAKEN] for row in rows)
+    rows = decoded(Counting(**told), *[ODD["an unknown field"]] * 1000)
+    assert not any(row[IS_DECODED] for row in rows)
     assert tries == 500
