@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+
 class JobFailed(Exception):
     """A table failed, or nothing could be run: the text says what, what was found, and what to do."""
 
@@ -119,6 +120,17 @@ def _command_of(arguments: Sequence[str]) -> str:
     return command
 
 
+def _report_of(arguments: Sequence[str]) -> str | None:
+    """Return where the report is to be written, whatever else is wrong with arguments."""
+    parser = _Parser(allow_abbrev=False, add_help=False, usage="")
+    parser.add_argument("--report")
+    try:
+        found: str | None = parser.parse_known_args(list(arguments))[0].report
+    except ConfigError:  # it has no value
+        return None
+    return found
+
+
 _OF_PIP: Final = "python-modules-installer-option"
 """The key of Glue whose value is options itself, as `--no-index`."""
 
@@ -169,11 +181,12 @@ def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, A
             content = {"error": documents.error(error), "exit_code": exit_code_of(error)}
         ids = {} if request is None else request.run_ids
         command = RUN if request is None else request.command
+        report = _report_of(arguments) if request is None else request.report
         structlog.contextvars.bind_contextvars(run=run_id, **ids)
         document = documents.json_values(command, {"run": run_id, **ids, **content})
         errors += _errors(document)
-        if request is not None and request.report is not None:
-            errors += _write(request.report, json.dumps(document, indent=2, ensure_ascii=False))
+        if report is not None:
+            errors += _write(report, json.dumps(document, indent=2, ensure_ascii=False))
         log.info("ended", exit_code=document["exit_code"], tables=_applied(document), errors=errors)
     finally:
         AT_END.close()
@@ -194,6 +207,8 @@ def _carry_out(request: Request) -> Mapping[str, Any]:
         tables = request.tables if request.object is None else tables_that_read(configured, request.object)
         wanted = chosen(configured, tables)
         ran = running.carry_out_once(configured, wanted, minutes=request.max_minutes)
+    for words in ran.found.warnings:
+        log.warning("caution", what=words)
     return {**running.document(ran), "was_stopped": ran.was_stopped}
 
 

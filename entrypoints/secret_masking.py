@@ -90,8 +90,10 @@ def secret_names(value: Any, kinds: Collection[str], key: str = "") -> Iterator[
 
     >>> [*map(str, secret_names({"source": {"password": {"env": "DB"}, "path": "env:x"}}, ["env"]))]
     ['env:DB']
+    >>> [*map(str, secret_names({"notify": [{"kind": "webhook", "url": {"env": "HOOK"}}]}, ["env"]))]
+    ['env:HOOK']
     """
-    if is_secret(key, value) and _is_reference(value, kinds):
+    if (is_secret(key, value) or key == "url") and _is_reference(value, kinds):
         ((kind, name),) = value.items() if isinstance(value, Mapping) else (value.split(":", 1),)
         yield SecretName(kind, name)
     elif isinstance(value, Mapping):

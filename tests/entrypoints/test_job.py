@@ -116,6 +116,15 @@ def test_a_job_that_cannot_begin_fails_with_what_to_do_and_writes_its_report(
     assert last["errors"][0].startswith(document["error"]["what"])
 
 
+def test_a_job_whose_arguments_are_wrong_writes_its_report(tmp_path: Path) -> None:
+    report = tmp_path / "run.json"
+    with pytest.raises(JobFailed, match="unknown argument --comand"):
+        job.run(["--settings", "a.toml", "--comand", "x", "--report", str(report)])
+    assert json.loads(report.read_text("utf-8"))["exit_code"] == 1
+    with pytest.raises(JobFailed, match="expected one argument"):
+        job.run(["--settings", "a.toml", "--report"])
+
+
 def test_a_report_that_cannot_be_written_hides_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(JobFailed, match=r"(?s)does not exist.*The report .*could not be written") as failed:
