@@ -18,6 +18,9 @@ from lakeward.plugins import Runtime
 from lakeward.plugins.options import validated
 
 _SECTION: Final = "settings"
+_SEVERAL: Final = ("notify",)
+"""Sections that may be a list of tables, as `[[notify]]`; the last layer that has one counts."""
+
 _ADDRESS: Final = re.compile(r"(?P<kind>[a-z][a-z0-9-]+):(?P<name>.+)")
 
 
@@ -58,7 +61,7 @@ def _check_sections(layers: Sequence[SettingsLayer]) -> None:
     """Raise ConfigError for a section that is none: it would take the place of what other layers have there."""
     for layer in layers:
         for section, said in layer.content.items():
-            if not isinstance(said, Mapping):
+            if not isinstance(said, Mapping) and not (section in _SEVERAL and isinstance(said, list)):
                 raise ConfigError(
                     f"{layer.origin}: [{section}] must be a table of keys",
                     todo="docs/settings.md lists every section.",

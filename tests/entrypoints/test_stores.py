@@ -170,6 +170,21 @@ def test_what_is_wrong_with_the_rest_stops_all(tmp_path: Path) -> None:
         load(tmp_path / "lakeward.toml")
 
 
+@pytest.mark.parametrize("of_file", ['[notify]\nkind = "log"\n', '[[notify]]\nkind = "log"\n', ""])
+def test_several_notifiers_of_a_store_take_the_place_of_those_of_the_file(tmp_path: Path, of_file: str) -> None:
+    topics = [{"kind": "sns", "topic": f"arn:aws:sns:eu-central-1:123456789012:{name}"} for name in "ab"]
+    configured = opened(tmp_path, {"notify": topics, "tables": {"shop.orders": FINE}}, of_file)
+    assert configured.settings.notify == topics
+    one = opened(tmp_path, {"notify": topics[0], "tables": {"shop.orders": FINE}}, '[[notify]]\nkind = "log"\n')
+    assert one.settings.notify == topics[:1]
+
+
+@pytest.mark.parametrize("said", ["oops", None, ["oops"]])
+def test_notifiers_of_a_store_that_are_none_are_refused(tmp_path: Path, said: object) -> None:
+    with pytest.raises(ConfigError, match="notify"):
+        opened(tmp_path, {"notify": said, "tables": {"shop.orders": FINE}})
+
+
 @pytest.mark.parametrize("section", ["tables", "pipeline", "joined", "defaults"])
 @pytest.mark.parametrize("said", ["oops", [], None])
 def test_a_section_of_a_store_that_is_none_is_refused_with_its_place(
