@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -66,12 +67,15 @@ def write_settings(folder: Path, text: str) -> Path:
     return file
 
 
-def write_package(folder: Path, platform: str, kind: str = "iceberg", release: str | None = None) -> Path:
-    """Write what `lakeward package` does, with wheels that have next to nothing in them."""
+def write_package(
+    folder: Path, platform: str, kind: str = "iceberg", release: str | None = None, wheels: Sequence[Path] = ()
+) -> Path:
+    """Write what `lakeward package` does, with these wheels, or with some that have next to nothing in them."""
     (folder / start.WHEELS).mkdir(parents=True)
     names = {"glue": "glue", "emr-serverless": "emr"}
     known = find_release(names[platform], release or {"glue": "5.1", "emr-serverless": "emr-7.14.0"}[platform])
-    files = [make_wheel(folder / start.WHEELS, name).name for name in ("lakeward", "pydantic")]
+    files = [Path(shutil.copy(wheel, folder / start.WHEELS)).name for wheel in wheels]
+    files = files or [make_wheel(folder / start.WHEELS, name).name for name in ("lakeward", "pydantic")]
     (folder / start.SCRIPT).write_text(start.script(known), "utf-8")
     glue = {"create-job": start.glue_job(known, kind, files, JOBS, f"{JOBS}/lakeward.toml")}
     emr = {"start-job-run": start.serverless_job(JOBS, f"{JOBS}/lakeward.toml")}

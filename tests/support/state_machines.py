@@ -92,6 +92,15 @@ class StepFunctions:
         self.called.append(name)
         return json.dumps(self.handlers[name](json.loads(body), None))
 
+    def stop(self) -> None:
+        """Stop what still runs, and wait until it has ended: its threads would ask a server that is gone."""
+        client = self.client("stepfunctions")
+        for machine in self.machines:
+            for one in client.list_executions(stateMachineArn=machine, statusFilter="RUNNING")["executions"]:
+                with suppress(ClientError):  # it has ended by itself
+                    client.stop_execution(executionArn=one["executionArn"])
+            wait_until(lambda machine=machine: "RUNNING" not in self.executions(machine).values())
+
 
 @cache
 def client_of(service: str) -> Any:
@@ -105,9 +114,9 @@ def moto_client(service: str, region: str, endpoint: str) -> Any:
     return boto3.Session("ak", "sk", region_name=region).client(service, endpoint_url=endpoint)
 
 
-def wait_until(has_come: Callable[[], Any]) -> Any:
-    """Wait for something that another thread does, and return what is found then."""
-    until = time.monotonic() + PATIENCE
+def wait_until(has_come: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    """Wait for something that another thread or process does, and return what is found then."""
+    until = time.monotonic() + patience
     while not (found := has_come()):
         assert time.monotonic() < until, "it does not come"
         time.sleep(0.1)
@@ -138,17 +147,7 @@ def step_functions(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Itera
         KeySchema=[{"AttributeName": "lease", "KeyType": "HASH"}],
     )
     yield found
-    _stop(found)
-
-
-def _stop(found: StepFunctions) -> None:
-    """Stop what still runs, and wait until it has ended: its threads would ask a server that is gone."""
-    client = found.client("stepfunctions")
-    for machine in found.machines:
-        for one in client.list_executions(stateMachineArn=machine, statusFilter="RUNNING")["executions"]:
-            with suppress(ClientError):  # it has ended by itself
-                client.stop_execution(executionArn=one["executionArn"])
-        wait_until(lambda machine=machine: "RUNNING" not in found.executions(machine).values())
+    found.stop()
 
 
 def _play_functions(found: StepFunctions, monkeypatch: pytest.MonkeyPatch) -> None:
