@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from botocore.exceptions import ClientError
+
 from lakeward.adapters.s3.access import normal, split
 from lakeward.adapters.s3.ranged import open_object
 from lakeward.adapters.s3.words import told
@@ -66,10 +68,16 @@ class StagingPrefix:
                     yield Stored(item["Key"].removeprefix(start), int(item["Size"]), modified)
 
     def remove(self, names: Collection[str]) -> None:
-        """Remove objects by their names; those that are not there are removed already."""
+        """Remove objects by their names; those that are not there are removed already.
+
+        Raises as `told` does, and so, too, for the first object that S3 refuses to delete where it answers 200.
+        """
         bucket, start = split(f"{self.url}/")
         keys = [{"Key": f"{start}{name}"} for name in names]
-        with told(self.url):
-            for first in range(0, len(keys), _AT_ONCE):
+        for first in range(0, len(keys), _AT_ONCE):
+            with told(self.url):
                 some = {"Objects": keys[first : first + _AT_ONCE], "Quiet": True}
-                self.client.delete_objects(Bucket=bucket, Delete=some)
+                answer = self.client.delete_objects(Bucket=bucket, Delete=some)
+            for refused in answer.get("Errors", ()):
+                with told(f"s3://{bucket}/{refused['Key']}"):
+                    raise ClientError({"Error": refused}, "DeleteObjects")
