@@ -32,6 +32,9 @@ REPORTS = os.environ.get("LAKEWARD_REPORTS", "s3://acme-reports/lakeward")
 POLL = float(os.environ.get("LAKEWARD_POLL", "30"))
 """Seconds between two looks at a job of Glue."""
 
+LOOK_TIMEOUT = float(os.environ.get("LAKEWARD_LOOK_TIMEOUT", "900"))
+"""Seconds for which looks at a job of Glue may fail in a row, as throttled ones do; then it is stopped."""
+
 RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(minutes=5)}
 """For an exit code of 75, and for what no report tells of: it may be over by then."""
 
@@ -88,6 +91,25 @@ def run_here(command: str) -> dict[str, int]:
     return settle(found, f"the process ended with {status}")
 
 
+def wait_for_glue(glue: Any, run: str) -> str:
+    """Return the state in which a job run ended; raises what its looks fail with once none is answered for long."""
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+    answered = time.monotonic()
+    while True:
+        try:
+            state: str = glue.get_job_run(JobName=GLUE_JOB, RunId=run)["JobRun"]["JobRunState"]
+        except (BotoCoreError, ClientError) as error:
+            if time.monotonic() - answered >= LOOK_TIMEOUT:
+                raise
+            print(f"the state of the job run {run} is not known for now: {error}")
+        else:
+            answered = time.monotonic()
+            if state in ENDED:
+                return state
+        time.sleep(POLL)
+
+
 def run_on_glue(command: str) -> dict[str, int]:
     """Start a job of Glue, wait until it ends, and read its report; where the task is ended, so is the job."""
     import boto3  # noqa: PLC0415  # a machine that only parses DAGs need not have it
@@ -99,8 +121,7 @@ def run_on_glue(command: str) -> dict[str, int]:
     arguments = arguments_of_job(command, report)
     run = glue.start_job_run(JobName=GLUE_JOB, Arguments=arguments)["JobRunId"]
     try:
-        while (state := glue.get_job_run(JobName=GLUE_JOB, RunId=run)["JobRun"]["JobRunState"]) not in ENDED:
-            time.sleep(POLL)
+        state = wait_for_glue(glue, run)
     except BaseException:
         glue.batch_stop_job_run(JobName=GLUE_JOB, JobRunIds=[run])
         raise
