@@ -30,6 +30,10 @@ from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.testing import Bell, queue_contract, queues
 
 PAGE = "docs/hooks.md"
+PORTS_OF_1_0 = (
+    "Source Landing Strays Scout SourceCatalogue Statistics Secrets Store Target Table Companion Quarantine Queue "
+    "Ledger"
+)
 (EXAMPLE,) = fences(PAGE, "python")[:1]
 
 
@@ -90,6 +94,14 @@ def test_the_page_says_the_version_of_the_plugin_api() -> None:
     said = codes(sections(PAGE)["The version of the plugin API"])
     assert f"{API}" in said
     assert f"LAKEWARD_API = {API}" in said
+
+
+def test_the_page_says_what_is_new_in_the_version_of_the_plugin_api() -> None:
+    (versions,) = tables(sections(PAGE)["The version of the plugin API"])
+    (changed,) = (row["what changed"] for row in versions if row["version"] == "2.0")
+    new = {name for name, _ in ports()} - set(PORTS_OF_1_0.split())
+    assert {name for name in new if f"[{name}](#{name.lower()})" not in changed} == set()
+    assert "`sent`" in changed, "a ledger must keep it"
 
 
 def test_the_page_says_which_capabilities_our_tables_have() -> None:
