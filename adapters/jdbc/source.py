@@ -135,7 +135,7 @@ class JdbcSource:
 
     def _list(self, table: TableName) -> Sequence[SourceObject]:
         listed, others = self.files.folder.list(table) or ((), ())
-        return self.staging.whole(listed, others)
+        return self.staging.select_complete(listed, others)
 
     def _next_objects(self, dimension: Dimension, past: Past) -> Sequence[SourceObject]:
         """Return the staged files that come next: of one snapshot, or of the queries before the next snapshot."""
@@ -376,8 +376,8 @@ def make_source(
 
 def _open_staging(settings: JdbcSourceOptions, runtime: Runtime) -> tuple[Staging, Folder]:
     """Return where what is read lies, and that as the source of files sees it."""
-    places = Places(Place(StagedNames()))
     prefix = open_staging(settings.staging, runtime, "jdbc")
+    places = Places(Place(StagedNames(), is_encoded=prefix is not None))
     if prefix is not None:
         from lakeward.adapters.landed.bucket import BucketStore  # noqa: PLC0415  # boto3, for who has a bucket
 

@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 from lakeward.adapters.jdbc.cursors import is_time, number_of, value_of
 from lakeward.adapters.jdbc.names import Staged
 from lakeward.adapters.jdbc.reader import Query, Reader
+from lakeward.adapters.landed.places import OWN_FOLDER, encoded, filled
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SourceError
 from lakeward.core.ledger import SourceObject
@@ -56,7 +57,7 @@ class Landing:
 
 
 class Staging(Protocol):
-    """Where rows lie from when they are read until they are applied: a folder for each read, which is whole."""
+    """Where rows lie from when they are read until they are applied: a folder for each read, which is complete."""
 
     def land(self, table: TableName, reader: Reader, landing: Landing) -> None:
         """Read rows and stage them; where a query finds nothing new, nothing is.
@@ -72,8 +73,8 @@ class Staging(Protocol):
         """
         ...
 
-    def whole(self, listed: Sequence[SourceObject], others: Sequence[str]) -> Sequence[SourceObject]:
-        """Return those of the listed files whose folders are whole; `others` are the names of all other files."""
+    def select_complete(self, listed: Sequence[SourceObject], others: Sequence[str]) -> Sequence[SourceObject]:
+        """Return the listed files whose folders are complete; `others` are the names of all other files."""
         ...
 
     def remove(self, table: TableName, objects: Sequence[SourceObject]) -> None:
@@ -113,7 +114,7 @@ class FolderStaging:
         except OSError as error:
             raise _is_gone(table, error) from error
 
-    def whole(self, listed: Sequence[SourceObject], others: Sequence[str]) -> Sequence[SourceObject]:
+    def select_complete(self, listed: Sequence[SourceObject], others: Sequence[str]) -> Sequence[SourceObject]:
         """Return all: what is not whole is hidden."""
         return listed
 
@@ -142,13 +143,13 @@ class BucketStaging:
 
     def land(self, table: TableName, reader: Reader, landing: Landing) -> None:
         """Read rows into a hidden folder, and copy what was written into one that has its name."""
-        home = f"{table.schema}/{table.table}"
+        home = _home(table)
         new = f"{home}/.{uuid4().hex}"
         self._remove_abandoned(home)
         try:
             starts = None if landing.find_starts is None else landing.find_starts()
             position = reader.write(landing.query, self.prefix.path(new))
-            written = sorted(one.name for one in self.prefix.list(new) if one.name.endswith(".parquet"))
+            written = self._written(new)
             with ExitStack() as stack:
                 files = [stack.enter_context(self.prefix.open(name)) for name in written]
                 rows = ds.dataset([_dataset_of(file) for file in files])
@@ -174,18 +175,18 @@ class BucketStaging:
         """Return what stands beside the rows of a snapshot."""
         folder = PurePosixPath(item.name).parts[0]
         try:
-            return self.prefix.read(f"{table.schema}/{table.table}/{folder}/{_STARTS}").decode().split()
+            return self.prefix.read(f"{_home(table)}/{folder}/{_STARTS}").decode().split()
         except OSError as error:
             raise _is_gone(table, error) from error
 
-    def whole(self, listed: Sequence[SourceObject], others: Sequence[str]) -> Sequence[SourceObject]:
+    def select_complete(self, listed: Sequence[SourceObject], others: Sequence[str]) -> Sequence[SourceObject]:
         """Return those whose folder has its mark."""
         marked = {name.removesuffix(f"/{_WHOLE}") for name in others if name.endswith(f"/{_WHOLE}")}
         return [item for item in listed if item.name.rpartition("/")[0] in marked]
 
     def remove(self, table: TableName, objects: Sequence[SourceObject]) -> None:
         """Remove staged files; of a folder that has no other, the mark first, and then all that is in it."""
-        home, names = f"{table.schema}/{table.table}", {item.name for item in objects}
+        home, names = _home(table), {item.name for item in objects}
         for folder in sorted({name.rpartition("/")[0] for name in names}):
             there = [one.name for one in self.prefix.list(f"{home}/{folder}")]
             left = {name for name in there if name.endswith(".parquet")} - {f"{home}/{name}" for name in names}
@@ -195,10 +196,19 @@ class BucketStaging:
 
     def clean(self, table: TableName, *, is_dry: bool) -> Sequence[str]:
         """Remove what was never whole, or is no more, a day after it was written, or only name it."""
-        found = self._abandoned(f"{table.schema}/{table.table}")
+        found = self._abandoned(_home(table))
         if not is_dry:
             self.prefix.remove(found)
         return [f"{self.prefix.url}/{name}" for name in found]
+
+    def _written(self, folder: str) -> Sequence[str]:
+        """Return the files of a read, in order; those of attempts that Spark gave up are hidden, or in folders."""
+        files = {one.name.removeprefix(f"{folder}/"): one.name for one in self.prefix.list(folder)}
+        return [
+            files[name]
+            for name in sorted(files)
+            if name.endswith(".parquet") and "/" not in name and not name.startswith(("_", "."))
+        ]
 
     def _remove_abandoned(self, home: str) -> None:
         self.prefix.remove(self._abandoned(home))
@@ -215,6 +225,10 @@ class BucketStaging:
             and all(other.modified < before for other in inside)
             for one in inside
         ]
+
+
+def _home(table: TableName) -> str:
+    return filled(OWN_FOLDER, encoded(table))
 
 
 def _dataset_of(file: BinaryIO) -> Any:

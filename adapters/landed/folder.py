@@ -175,7 +175,7 @@ class Folder:
         if len(set(may_be)) > 1:
             may_be = [path for path in may_be if self.store.find(path) is not None]
         is_own = not place.is_split and not parts[0].is_shared
-        return next(iter(may_be), self._at(f"{filled(place.load, table)}/{name}" if is_own else name))
+        return next(iter(may_be), self._at(f"{parts[0].folder}/{name}" if is_own else name))
 
     def is_shared(self, table: TableName, name: str) -> bool:
         """Whether a file holds changes of many tables."""

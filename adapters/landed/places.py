@@ -100,13 +100,15 @@ class Part:
 class Place:
     """Where the full load and the changes of a table lie, as `{schema}/{table}`, and how the files are named.
 
-    In the folder `shared` lie changes of all tables together, in files of their own.
+    In the folder `shared` lie changes of all tables together, in files of their own. With `is_encoded` the folder
+    of a table has the names that `encoded` returns.
     """
 
     names: Naming
     load: str = OWN_FOLDER
     changes: str = OWN_FOLDER
     shared: str | None = None
+    is_encoded: bool = False
 
     @property
     def is_split(self) -> bool:
@@ -115,7 +117,8 @@ class Place:
 
     def parts(self, table: TableName) -> Sequence[Part]:
         """Return the folders of a table."""
-        load, changes = filled(self.load, table), filled(self.changes, table)
+        named = encoded(table) if self.is_encoded else table
+        load, changes = filled(self.load, named), filled(self.changes, named)
         shared = () if self.shared is None else (Part(self.shared, has_load=False, is_shared=True),)
         if not self.is_split:
             return (Part(load), *shared)
@@ -164,6 +167,25 @@ def filled(template: str, table: TableName) -> str:
     'cdc/shop/orders'
     """
     return _FIELD.sub(lambda found: str(getattr(table, found[1])), template)
+
+
+def encoded(table: TableName) -> TableName:
+    """Return a table by names that stand for themselves in keys of S3, and in paths of Hadoop.
+
+    Each byte of another character is `~` and two hexadecimal digits: no two tables have the same names.
+
+    >>> encoded(TableName("SALES", "ORDER#1"))
+    TableName(schema='SALES', table='ORDER~231')
+    """
+    return TableName(_encode(table.schema), _encode(table.table))
+
+
+def _encode(name: str) -> str:
+    plain = (one.isalnum() or one in "_-" or (one == "." and place > 0) for place, one in enumerate(name))
+    return "".join(
+        one if is_plain else "".join(f"~{byte:02x}" for byte in one.encode())
+        for one, is_plain in zip(name, plain, strict=True)
+    )
 
 
 def table_of(template: str, folder: str) -> TableName | None:

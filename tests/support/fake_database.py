@@ -24,6 +24,9 @@ from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins import Runtime
 
 ITEM = TableName("shop", "item")
+ODD = TableName("SALES", "ORDER#1 [{old?*}]")
+"""A table whose name is no part of a URL."""
+
 SECOND = 1_000_000
 START = 1_796_083_200_000_000
 """The clock of a play at its beginning, 2026-12-01."""
@@ -55,13 +58,15 @@ class FakeDatabase:
     position: str | None = "0/16B3748"
     cut_off: bool = False
     rows_in_a_file: int = 2
+    others: tuple[str, ...] = ()
+    """Files below the folder of a read that are written beside its rows, as by attempts that were given up."""
     bucket: pafs.FileSystem | None = None
     """Where rows are written that are staged in S3."""
     queries: list[Query] = field(default_factory=list)
 
     def describe(self, table: TableName) -> SourceTable | None:
         columns = [SourceColumn(name=n, written=t, type=parse_type(t)) for n, t in self.columns.items()]
-        return SourceTable(name=ITEM, columns=tuple(columns), key=("id",)) if table == ITEM else None
+        return SourceTable(name=ITEM, columns=tuple(columns), key=("id",)) if table in (ITEM, ODD) else None
 
     def write(self, query: Query, url: str) -> str | None:
         """Write a file for so many rows; where the connection is cut off, it is so behind the first file."""
@@ -77,8 +82,10 @@ class FakeDatabase:
                 raise StoreUnreachable("the database does not answer", todo="Run again.")
             some = found[start : start + self.rows_in_a_file]
             named = [{column.name: row.get(column.name) for column in query.columns} for row in some]
-            file = f"{folder}/part-{start:05}.parquet"
-            pq.write_table(pa.Table.from_pylist(named, schema), file, filesystem=filesystem)
+            for name in (f"part-{start:05}.parquet", *self.others):
+                if scheme == "file":
+                    Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
+                pq.write_table(pa.Table.from_pylist(named, schema), f"{folder}/{name}", filesystem=filesystem)
         return self.position
 
     def put(self, key: int, name: str, seconds: float, *, is_hidden: bool = False) -> None:
@@ -124,12 +131,13 @@ class Play:
     epoch: int = 1
     batches: int = 0
     asked: int | None = None
+    table: TableName = ITEM
 
     @property
     def dimension(self) -> Dimension:
         schema = Schema((Column("id", parse_type("int")),))
         return Dimension(
-            name=ITEM,
+            name=self.table,
             schema=schema,
             key=("id",),
             snapshots=Snapshots(settles=3600 * SECOND) if self.snapshots else None,
@@ -137,7 +145,8 @@ class Play:
 
     def open(self) -> JdbcSource:
         """Return the source as a process of its own has it."""
-        options = {"url": "jdbc:postgresql://db/shop", "path": "staged", "formats": {ITEM: {}}, **self.settings}
+        formats: dict[TableName, Any] = {self.table: {}}
+        options = {"url": "jdbc:postgresql://db/shop", "path": "staged", "formats": formats, **self.settings}
 
         def no_spark() -> None:
             raise AssertionError("Spark is not needed")
@@ -161,7 +170,7 @@ class Play:
 
     def staged(self) -> list[str]:
         """Return the folders that are staged, as whoever lists them sees them."""
-        home = self.folder / "staged" / "shop" / "item"
+        home = self.folder / "staged" / self.table.schema / self.table.table
         return (
             sorted(found.name for found in home.iterdir() if not found.name.startswith("."))
             if home.exists()
@@ -191,7 +200,8 @@ class Play:
 
     def rows_of(self, item: SourceObject) -> list[Row]:
         """Return the rows of a staged file."""
-        found: list[Row] = pq.ParquetFile(self.folder / "staged" / "shop" / "item" / item.name).read().to_pylist()
+        home = self.folder / "staged" / self.table.schema / self.table.table
+        found: list[Row] = pq.ParquetFile(home / item.name).read().to_pylist()
         return found
 
     def _apply(self, taken: Taken) -> None:

@@ -10,7 +10,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 from buckets import Buckets
-from fake_database import Play, Row, of_rows
+from fake_database import ODD, Play, Row, of_rows
 
 from lakeward.adapters.jdbc import read_options, staging
 from lakeward.adapters.jdbc.source import make_source
@@ -29,7 +29,8 @@ class BucketPlay(Play):
 
     @property
     def home(self) -> str:
-        return "staging/pipeline/jdbc/shop/item"
+        odd = "SALES/ORDER~231~20~5b~7bold~3f~2a~7d~5d"
+        return f"staging/pipeline/jdbc/{odd if self.table == ODD else 'shop/item'}"
 
     def objects(self) -> list[str]:
         return self.s3.keys(self.name)
@@ -63,6 +64,36 @@ def test_rows_lie_below_the_prefix_until_they_are_applied(play: BucketPlay) -> N
     assert (play.run(), play.names) == (1, play.expected)
     assert (len(play.database.queries), play.objects()) == (1, ["staging/other.txt"])
     assert not (play.folder / "staged").exists(), "nothing lies on this machine"
+
+
+def test_a_table_whose_name_is_no_part_of_a_url_is_staged_as_any_other(play: BucketPlay) -> None:
+    play.table = ODD
+    of_rows(play, 1, 2, 3)
+    taken = play.take()
+    assert len(taken.objects) == 2
+    assert all(key.startswith(f"{play.home}/2026") for key in play.objects())
+    found = play.open().files.folder.path(ODD, taken.objects[0].name)
+    assert found == f"s3://{play.name}/{play.home}/{taken.objects[0].name}"
+    assert play.open().clean_staging(play.dimension, is_dry=False) == []
+    assert (play.run(), play.names, play.objects()) == (1, play.expected, [])
+
+
+def test_such_a_table_is_staged_on_a_disk(tmp_path: Path) -> None:
+    play = of_rows(Play(tmp_path, table=ODD), 1, 2, 3)
+    assert (play.run(), play.names) == (1, play.expected)
+
+
+def test_files_of_attempts_that_were_given_up_are_no_rows(play: BucketPlay) -> None:
+    play.database.others = (
+        "_temporary/0/_temporary/attempt_1/part-00000.parquet",
+        "__magic/job-1/tasks/attempt_1/__base/part-00000.parquet",
+        ".part-00000.parquet",
+        "_part-00000.parquet",
+    )
+    of_rows(play, 1, 2, 3)
+    taken = play.take()
+    assert [item.name.partition("/")[2] for item in taken.objects] == ["1.parquet", "2.parquet"]
+    assert (play.run(), play.names, play.objects()) == (1, play.expected, [])
 
 
 def test_a_query_that_finds_nothing_new_leaves_nothing(play: BucketPlay) -> None:
