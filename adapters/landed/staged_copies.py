@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
@@ -12,6 +11,7 @@ import structlog
 
 from lakeward.adapters.landed.bucket import BucketStore
 from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import OWN_FOLDER, Places, encoded, filled
 from lakeward.adapters.landed.staging_prefix import StagingPrefix
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
@@ -21,64 +21,63 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class StagedCopies:
-    """The files of a folder as Spark reads them. A copy has the path of its file below the folder.
+    """The files of a folder as Spark reads them. A copy has the name of its file, in a folder of its table.
 
     The folder alone says which files there are: a copy whose file is gone is of no use to anybody.
     """
 
     folder: Folder
     prefix: StagingPrefix
-    _to_look_at: dict[TableName, bool] = field(default_factory=dict)
-    """Whether a table may have copies that are of no use; one that was not looked at by this process may."""
+    _may_have_unneeded: dict[TableName, bool] = field(default_factory=dict)
+    """Whether a table may have copies that nobody needs; one that was not looked at by this process may."""
     _applied: dict[TableName, set[str]] = field(default_factory=dict)
     """Applied files whose copies may be there still."""
-    _lock: Lock = field(default_factory=Lock)
+    _locks: dict[TableName, Lock] = field(default_factory=dict)
 
     def share(self, table: TableName, names: Sequence[str]) -> Folder:
         """Copy files of a table, and return the folder of the copies; raises as `upload` does."""
-        with self._lock:
-            self._to_look_at[table] = True
-        for name in names:
-            path = self.folder.landed(table, name)
-            self.prefix.upload(Path(path), self._name(path))
-        return Folder(self.prefix.url, self.folder.places, store=BucketStore(self.prefix.client))
+        try:
+            for name in names:
+                self.prefix.upload(Path(self.folder.landed(table, name)), f"{_home(table)}/{name}")
+        finally:
+            self._may_have_unneeded[table] = True  # behind the copies: a look meanwhile need not have seen them
+        places = Places(replace(self.folder.places.others, is_encoded=True))
+        return Folder(self.prefix.url, places, store=BucketStore(self.prefix.client))
 
     def clean(self, table: TableName, applied: Collection[str] = ()) -> None:
         """Remove copies of a table that nobody needs any more, after a commit: the table is right without it.
 
         These are those of files that were `applied`, by name, and those whose files are gone, as a run leaves them
-        that was killed. Where S3 does not answer, the next commit tries again.
+        that was killed. Where S3 does not answer, the next commit tries again. Other tables never wait for it.
         """
-        with self._lock:
+        with self._locks.setdefault(table, Lock()):
             known = self._applied.setdefault(table, set())
             known.update(applied)
-            if not self._to_look_at.get(table, True):
-                known.clear()
-                return
-            try:
-                self.prefix.remove([*self.useless(table, known)])
-            except (LakewardError, OSError) as error:
-                log.warning("copies of applied files stay for now", table=str(table), reason=str(error))
-                return
-            self._to_look_at[table] = False
+            if self._may_have_unneeded.get(table, True):
+                self._may_have_unneeded[table] = False  # ahead of the look: what is shared meanwhile says so again
+                try:
+                    self.prefix.remove([*self.find_unneeded(table, known)])
+                except (LakewardError, OSError) as error:
+                    self._may_have_unneeded[table] = True
+                    log.warning("copies of applied files stay for now", table=str(table), reason=str(error))
+                    return
             known.clear()
 
     def clean_all(self, table: TableName, *, is_dry: bool) -> Sequence[str]:
         """Remove what `clean` removes, or only name it; raises where S3 does not answer."""
-        found = [*self.useless(table)]
+        found = [*self.find_unneeded(table)]
         if not is_dry:
             self.prefix.remove(found)
         return [self.prefix.path(name) for name in found]
 
-    def useless(self, table: TableName, applied: Collection[str] = ()) -> Iterator[str]:
+    def find_unneeded(self, table: TableName, applied: Collection[str] = ()) -> Iterator[str]:
         """Return the names of copies of a table that nobody needs any more; raises as the prefix does."""
-        done = set()
-        for name in applied:
-            with suppress(LakewardError):
-                done.add(self._name(self.folder.landed(table, name)))
-        for one in self.prefix.list(f"{table.schema}/{table.table}"):
-            if one.name in done or not (Path(self.folder.base) / one.name).exists():
+        home, folder = _home(table), Path(self.folder.base, table.schema, table.table)
+        for one in self.prefix.list(home):
+            name = one.name.removeprefix(f"{home}/")
+            if name in applied or not (folder / name).exists():
                 yield one.name
 
-    def _name(self, path: str) -> str:
-        return path.removeprefix(f"{self.folder.base}/")
+
+def _home(table: TableName) -> str:
+    return filled(OWN_FOLDER, encoded(table))

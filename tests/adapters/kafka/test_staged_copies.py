@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -13,10 +15,15 @@ from kafka_feeds import BrokerFeed, feed, no_spark
 
 from lakeward.adapters.files import source
 from lakeward.adapters.files.looking import File
+from lakeward.adapters.files.names import FileNames
 from lakeward.adapters.files.small_lines import SmallLines
 from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import Place, Places
+from lakeward.adapters.landed.staged_copies import StagedCopies
 from lakeward.adapters.landed.staging_prefix import StagingPrefix
 from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, StoreUnreachable
 
 HOME = "staging/pipeline/kafka/shop/orders/"
@@ -103,6 +110,71 @@ def test_a_bucket_that_does_not_answer_after_the_commit_fails_no_run(
     assert len(s3.keys(bucket)) == 1
     read.send()
     read.step()
+    assert s3.keys(bucket) == []
+
+
+SHOP, OTHER = TableName("shop", "orders"), TableName("shop", "item#1")
+
+
+@pytest.fixture
+def copies(tmp_path: Path, s3: Buckets, bucket: str) -> StagedCopies:
+    """Return copies of two tables with a file each."""
+    for table in (SHOP, OTHER):
+        file = tmp_path / "kafka" / table.schema / table.table / "a.json"
+        file.parent.mkdir(parents=True)
+        file.write_text("{}\n", "utf-8")
+    names = FileNames(re.compile(".*"), is_messages=True)
+    prefix = StagingPrefix(f"s3://{bucket}/staging", s3.client)
+    return StagedCopies(Folder(tmp_path / "kafka", Places(Place(names))), prefix)
+
+
+def test_a_table_whose_name_is_no_part_of_a_url_is_copied(copies: StagedCopies, s3: Buckets, bucket: str) -> None:
+    path = copies.share(OTHER, ["a.json"]).path(OTHER, "a.json")
+    assert path == f"s3://{bucket}/staging/shop/item~231/a.json"
+    assert s3.keys(bucket) == ["staging/shop/item~231/a.json"]
+    copies.clean(OTHER)
+    assert s3.keys(bucket) == ["staging/shop/item~231/a.json"], "its file is there still"
+    copies.share(OTHER, ["a.json"])
+    copies.clean(OTHER, ["a.json"])
+    assert s3.keys(bucket) == []
+
+
+def test_a_slow_bucket_keeps_no_other_table_waiting(
+    copies: StagedCopies, s3: Buckets, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While copies of one table are removed, those of another are made and removed, and its own are made."""
+    remove, waits = StagingPrefix.remove, list[bool]()
+
+    def beside(own: StagingPrefix, names: Sequence[str]) -> None:
+        monkeypatch.setattr(StagingPrefix, "remove", remove)
+        for method, table in ((copies.share, OTHER), (copies.clean, OTHER), (copies.share, SHOP)):
+            thread = Thread(target=method, args=(table, ["a.json"]), daemon=True)
+            thread.start()
+            thread.join(10)
+            waits.append(thread.is_alive())
+        own.remove(names)
+
+    copies.share(SHOP, ["a.json"])
+    monkeypatch.setattr(StagingPrefix, "remove", beside)
+    copies.clean(SHOP)
+    assert waits == [False, False, False]
+    assert s3.keys(bucket) == ["staging/shop/orders/a.json"]
+    copies.clean(SHOP, ["a.json"])
+    assert s3.keys(bucket) == [], "what was copied during the look is looked at"
+
+
+def test_copies_that_may_not_be_deleted_are_tried_again(
+    copies: StagedCopies, s3: Buckets, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = [{"Key": "staging/shop/orders/a.json", "Code": "AccessDenied", "Message": "no"}]
+    copies.share(SHOP, ["a.json"])
+    with monkeypatch.context() as patched:
+        patched.setattr(s3.client, "delete_objects", lambda **_: {"Errors": errors})
+        copies.clean(SHOP, ["a.json"])
+        (copies.folder.root / "shop/orders/a.json").unlink()  # type: ignore[operator]
+        with pytest.raises(ConfigError, match="access is denied"):
+            copies.clean_all(SHOP, is_dry=False)
+    copies.clean(SHOP)
     assert s3.keys(bucket) == []
 
 
