@@ -23,7 +23,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.landed.staging_prefix import StagingPrefix
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import SourceError
+from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger import Past, SourceObject
 
 ITEM, ORDERS = TableName("shop", "item"), TableName("shop", "orders")
@@ -124,6 +124,25 @@ def test_what_a_failed_read_has_written_goes_at_once(landed: Landed) -> None:
     with pytest.raises(SourceError, match="it cannot be read"):
         landed.take(landed.open())
     assert landed.parts() == []
+
+
+def test_files_are_not_split_again_beside_rows_that_could_not_be_removed(
+    landed: Landed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second split, which knows of torn rows, would double those of the first."""
+    shared, split = landed.open(), landed.split
+
+    def torn(base: str, names: Mapping[str, str], target: str, **said: Any) -> None:
+        split(base, names, target, **said)
+        landed.s3.put(f"{target}/part=torn/0.parquet", "rows")
+
+    monkeypatch.setattr(landed, "split", torn)
+    errors = [{"Key": "staging/shop/dms/1/part=torn/0.parquet", "Code": "AccessDenied", "Message": "no"}]
+    with monkeypatch.context() as patched:
+        patched.setattr(landed.s3.client, "delete_objects", lambda **_: {"Errors": errors})
+        with pytest.raises(ConfigError, match="access is denied"):
+            landed.take(shared)
+    assert len(landed.reads) == 1
 
 
 def test_rows_that_another_machine_reads_stay_and_those_of_a_killed_run_go_a_day_later(
