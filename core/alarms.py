@@ -9,9 +9,6 @@ from typing import Final
 from lakeward.core.clock import SLACK, Ahead, Backwards, believed
 from lakeward.core.twins import Twin
 
-NOT_REGISTERED: Final = "CATALOG-001"
-"""The alarm of a table that is not registered where engines look for it, or not as it is."""
-
 NONE_ACKED: Final[Mapping[str, Collection[str]]] = {}
 
 

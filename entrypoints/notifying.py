@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import structlog
 
 from lakeward.core.errors import AlarmRaised, ConfigError, LakewardError
+from lakeward.core.failures import Failure
 from lakeward.core.ledger import PIPELINE, Notes
 from lakeward.core.notices import (
     NoticeEntry,
@@ -76,7 +77,7 @@ class Notifying:
     def fail(self, error: Exception) -> None:
         """Tell that an error has ended the run as a whole."""
         if self.notifiers:
-            warnings, _ = self._tell([of_failure("", failure_of(error, 0))], ())
+            warnings, _ = self._tell([of_failure("", _told_of(error))], ())
             _warn(warnings)
 
     def _now(self) -> int:
@@ -87,7 +88,7 @@ class Notifying:
         error, table = run.error, str(run.table)
         return find_entries(
             table,
-            failure=None if error is None else failure_of(error, 0),
+            failure=None if error is None else _told_of(error),
             code=_code(error),
             alarms=run.alarms,
             progress=run.progress,
@@ -97,7 +98,7 @@ class Notifying:
 
     def _of_joined(self, run: JoinRun) -> Sequence[NoticeEntry]:
         error = run.error
-        failure = None if error is None else failure_of(error, 0)
+        failure = None if error is None else _told_of(error)
         return find_entries(str(run.table), failure=failure, code=_code(error))
 
     def _tell(self, entries: Sequence[NoticeEntry], looked_at: Collection[str]) -> tuple[Sequence[str], bool]:
@@ -180,6 +181,14 @@ def _warn(warnings: Iterable[str]) -> None:
 
 def _code(error: BaseException | None) -> str | None:
     return error.code if isinstance(error, AlarmRaised) else None
+
+
+def _told_of(error: BaseException) -> Failure:
+    """Return what people are told of an error; of one that is none of ours its class alone: it may show anything."""
+    found = failure_of(error, 0)
+    if isinstance(error, LakewardError):
+        return found
+    return replace(found, what="this failed; what it says stands in the log of the run alone")
 
 
 def _words(error: Exception) -> str:

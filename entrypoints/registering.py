@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import structlog
 
-from lakeward.core.alarms import NOT_REGISTERED, Alarm
+from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.ports import Registration, TableDescriber, TableDescription
@@ -65,7 +65,7 @@ class Registrar:
         except Exception as error:  # the batch is applied, whatever this is
             before, known.alarm = known.alarm, _alarm(table, error)
             if known.alarm != before:
-                log.warning("not registered", code=NOT_REGISTERED, error=str(error))
+                log.warning("not registered", code="CATALOG-001", error=_logged(error))
                 log.debug("its stack trace", exc_info=True)
         else:
             known.descriptions, known.alarm = found, None
@@ -99,8 +99,13 @@ def _with_comments(found: TableDescription, configured: Configured, table: Table
     return replace(found, comment=found.comment or comment, columns=tuple(columns))
 
 
+def _logged(error: Exception) -> str:
+    return str(error) if isinstance(error, LakewardError) else repr(error)
+
+
 def _alarm(table: TableName, error: Exception) -> Alarm:
-    what, found, todo = "this failed", repr(error), ""
+    """Return what is known of an error; of one that is none of ours its class: notices tell alarms to others."""
+    what, found, todo = "this failed; the log of the run says more", type(error).__name__, ""
     if isinstance(error, LakewardError):
         what, found, todo = error.what, error.found or "", f"{error.todo} " if error.todo else ""
     return Alarm(

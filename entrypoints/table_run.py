@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from lakeward.core.alarms import NOT_REGISTERED, Alarm
+from lakeward.core.alarms import Alarm
 from lakeward.core.clock import Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
@@ -98,7 +98,7 @@ class TableRun:
     @property
     def must_be_looked_at(self) -> bool:
         """Whether the next run has to look at it, whatever the queue tells."""
-        return self.waits_for_load or any(alarm.code == NOT_REGISTERED for alarm in self.alarms)
+        return self.waits_for_load or any(alarm.code == "CATALOG-001" for alarm in self.alarms)
 
     @property
     def waits_for_load(self) -> bool:

@@ -164,6 +164,21 @@ def test_a_run_that_cannot_go_on_is_told_as_a_whole(pipeline: Pipeline, hook: Ho
     assert hook.posted[0]["subject"] == "lakeward shop: the pipeline needs somebody"
 
 
+@pytest.mark.parametrize("error", [ValueError, KeyError])
+def test_of_an_error_that_is_none_of_ours_the_class_alone_is_told(
+    pipeline: Pipeline, hook: Hook, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline.source.errors = {NAMES[0]: error("jdbc:x://db?user=u&password=hunter2")}
+    assert pipeline.run().code == 4
+    monkeypatch.setattr("lakeward.entrypoints.findings._strays", lambda _kept: [][0])
+    with pytest.raises(IndexError):
+        pipeline.run(1, "--debug")
+    assert entries(hook) == [[("shop.orders", error.__name__)], [(None, "IndexError")]]
+    assert "hunter2" not in str(hook.posted)
+    assert "list index" not in str(hook.posted)
+    assert "stands in the log" in hook.posted[0]["entries"][0]["reason"]
+
+
 def test_rows_of_no_table_are_told(pipeline: Pipeline, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
     stray = SimpleNamespace(object="0001", row=2)
     monkeypatch.setattr("lakeward.entrypoints.findings._strays", lambda _kept: [stray])

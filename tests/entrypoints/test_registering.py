@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from dependency_injector import providers
 from hiding_queue import HidingQueue
+from structlog.testing import capture_logs
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
 from lakeward.adapters.poll import Poll
@@ -151,10 +152,13 @@ def test_a_registration_that_fails_is_an_alarm_and_tried_again(pipeline: Pipelin
 
 
 def test_what_nobody_foresaw_stops_no_table_either(pipeline: Pipeline) -> None:
-    pipeline.catalog.error = KeyError("Table")
-    (run,) = pipeline.run()
+    pipeline.catalog.error = KeyError("password=hunter2")
+    with capture_logs() as logged:
+        (run,) = pipeline.run()
     (alarm,) = run.alarms
-    assert (alarm.what, alarm.found) == ("shop.orders is not registered as it is: this failed", "KeyError('Table')")
+    assert alarm.what == "shop.orders is not registered as it is: this failed; the log of the run says more"
+    assert alarm.found == "KeyError"
+    assert [one["error"] for one in logged if one["event"] == "not registered"] == ["KeyError('password=hunter2')"]
 
 
 class Gone(MemorySource):
