@@ -7,7 +7,7 @@ hour: of the same tables, with the same codes and reasons, whatever their number
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -36,7 +36,8 @@ class NoticeEntry:
     """Why a table needs somebody; `table` is empty where it is the pipeline as a whole.
 
     `code` is that of an alarm, the name of an error's class, or `quarantine`, `held`, `inexact`, `load`, `strays`.
-    `since` is when it was first told, in microseconds since 1970, where this is not the first time.
+    `since` is when it was first told, in microseconds since 1970, where this is not the first time. So many `rows`
+    have come since the last look: a number that adds up until somebody is told.
     """
 
     table: str
@@ -45,6 +46,7 @@ class NoticeEntry:
     found: str | None = None
     next_step: str | None = None
     since: int | None = None
+    rows: int = 0
 
     @property
     def digest(self) -> str:
@@ -119,7 +121,7 @@ class RunNotice:
 class SentEntry:
     """An entry that a `notifier` took: of which table, its digest, when first and when last.
 
-    Times are in microseconds since 1970.
+    Times are in microseconds since 1970, and 0 where it took none yet. So many rows are `untold` since it took one.
     """
 
     notifier: str
@@ -127,6 +129,7 @@ class SentEntry:
     digest: str
     first: int
     last: int
+    untold: int = 0
 
 
 def find_entries(
@@ -148,10 +151,9 @@ def find_entries(
     for alarm in alarms:
         what, step = alarm.what, alarm.todo
         found.append(NoticeEntry(table=table, code=alarm.code, reason=what, found=alarm.found, next_step=step))
-    show = f"`lakeward quarantine show {table}`"
+    show = _show(table)
     if quarantined:
-        words, rows = "rows went into quarantine", format_count(quarantined, "row")
-        found.append(NoticeEntry(table=table, code="quarantine", reason=words, found=rows, next_step=show))
+        found.append(of_quarantined(table, quarantined))
     if progress is not None and progress.held:
         words, keys = "keys are held until a row of theirs is mended", format_count(progress.held, "key")
         found.append(NoticeEntry(table=table, code="held", reason=words, found=keys, next_step=show))
@@ -177,6 +179,18 @@ def of_failure(table: str, failure: Failure, code: str | None = None) -> NoticeE
     )
 
 
+def of_quarantined(table: str, rows: int) -> NoticeEntry:
+    """Return what is told of so many rows of a table that went into quarantine."""
+    return NoticeEntry(
+        table=table,
+        code="quarantine",
+        reason="rows went into quarantine",
+        found=format_count(rows, "row"),
+        next_step=_show(table),
+        rows=rows,
+    )
+
+
 def of_strays(rows: int) -> NoticeEntry:
     """Return what is told of so many rows that do not say of which table they are."""
     return NoticeEntry(
@@ -191,16 +205,16 @@ def of_strays(rows: int) -> NoticeEntry:
 def unsent(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> RunNotice | None:
     """Return what a notifier is to be told, or None where it took each entry within the last hour.
 
-    It is told all that is so now, and of what it was told before since when.
+    It is told all that is so now, of what it was told before since when, and of rows all that it was not told.
     """
     known = _of(notifier, sent)
-    if all(_is_fresh(known.get((entry.table, entry.digest)), notice.at) for entry in notice.entries):
+    entries = [*_with_untold(notice.entries, known)]
+    if all(_is_fresh(known.get((entry.table, entry.digest)), notice.at) for entry in entries):
         return None
-    entries = [
-        replace(entry, since=None if (before := known.get((entry.table, entry.digest))) is None else before.first)
-        for entry in notice.entries
-    ]
-    return replace(notice, entries=entries)
+    first = {key: one.first or None for key, one in known.items()}
+    return replace(
+        notice, entries=[replace(entry, since=first.get((entry.table, entry.digest))) for entry in entries]
+    )
 
 
 def after_sending(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> tuple[SentEntry, ...]:
@@ -209,10 +223,23 @@ def after_sending(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -
     others = tuple(one for one in sent if one.notifier != notifier)
     for entry in notice.entries:
         key = entry.table, entry.digest
-        first = known[key].first if key in known else notice.at
+        first = (known[key].first if key in known else 0) or notice.at
         known[key] = SentEntry(
             notifier=notifier, table=entry.table, digest=entry.digest, first=first, last=notice.at
         )
+    return (*others, *known.values())
+
+
+def after_waiting(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> tuple[SentEntry, ...]:
+    """Return what is known to be told once a notifier was not told of a notice: it is to be told its rows later."""
+    known = _of(notifier, sent)
+    others = tuple(one for one in sent if one.notifier != notifier)
+    for entry in notice.entries:
+        if entry.rows:
+            key = entry.table, entry.digest
+            never = SentEntry(notifier=notifier, table=entry.table, digest=entry.digest, first=0, last=0)
+            before = known.get(key, never)
+            known[key] = replace(before, untold=before.untold + entry.rows)
     return (*others, *known.values())
 
 
@@ -221,8 +248,9 @@ def without_ended(
 ) -> tuple[SentEntry, ...]:
     """Return what is known to be told without what has ended.
 
-    That is what is not so any more, of tables that were `looked_at`, and of those that are not in `tables` now.
-    It is forgotten once the hour is over: what comes and goes is told once in an hour.
+    That is what is not so any more, of tables that were `looked_at`, and of those that are not in `tables` now;
+    rows that are yet to be told have not ended. It is forgotten once the hour is over: what comes and goes is told
+    once in an hour.
     """
     stands = {(entry.table, entry.digest) for entry in notice.entries}
     return tuple(
@@ -230,8 +258,24 @@ def without_ended(
         for one in sent
         if _is_fresh(one, notice.at)
         or (one.table, one.digest) in stands
-        or (one.table in tables and one.table not in looked_at)
+        or (one.table in tables and (one.untold > 0 or one.table not in looked_at))
     )
+
+
+def _with_untold(
+    entries: Iterable[NoticeEntry], known: Mapping[tuple[str, str], SentEntry]
+) -> Iterator[NoticeEntry]:
+    """Yield entries with the rows that were not told before, and those of which there are no others now."""
+    untold = {key: one.untold for key, one in known.items() if one.untold}
+    for entry in entries:
+        before = untold.pop((entry.table, entry.digest), 0)
+        yield of_quarantined(entry.table, before + entry.rows) if before else entry
+    for (table, _), rows in untold.items():
+        yield of_quarantined(table, rows)
+
+
+def _show(table: str) -> str:
+    return f"`lakeward quarantine show {table}`"
 
 
 def _of(notifier: str, sent: Iterable[SentEntry]) -> dict[tuple[str, str], SentEntry]:

@@ -18,6 +18,7 @@ from lakeward.core.notices import (
     RunNotice,
     SentEntry,
     after_sending,
+    after_waiting,
     find_entries,
     of_failure,
     of_strays,
@@ -42,14 +43,14 @@ class Notifying:
 
     What they took is kept in the ledger, under the name of the pipeline, and read anew before something is sent: a
     process that has nothing new to tell asks nobody. Where the ledger cannot be used, it is known in this process
-    alone.
+    alone. `counted` are the rows of each table in quarantine that are told, or kept there to be told.
     """
 
     container: Any
     notifiers: Mapping[str, Notifier] = field(default_factory=dict)
     sent: tuple[SentEntry, ...] | None = None
     resting: dict[str, int] = field(default_factory=dict)
-    told: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    counted: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     warned: set[str] = field(default_factory=set)
 
     def tell(self, runs: Iterable[TableRun], joined: Iterable[JoinRun], strays: int | None = None) -> Sequence[str]:
@@ -65,10 +66,7 @@ class Notifying:
         entries += [of_strays(strays)] if strays else []
         looked_at = {*(str(run.table) for run in begun), *(str(run.table) for run in ended)}
         looked_at |= set() if strays is None else {""}
-        warnings, was_sent = self._tell(entries, looked_at)
-        if was_sent and not self.resting:
-            self.told.update({str(run.table): run.counts.quarantined for run in begun})
-        return warnings
+        return self._tell(entries, looked_at)
 
     def review(self, runs: Iterable[TableRun], joined: Iterable[JoinRun]) -> None:
         """Tell what tables need while they are followed; log which notifier could not be told."""
@@ -77,22 +75,22 @@ class Notifying:
     def fail(self, error: Exception) -> None:
         """Tell that an error has ended the run as a whole."""
         if self.notifiers:
-            warnings, _ = self._tell([of_failure("", _told_of(error))], ())
-            _warn(warnings)
+            _warn(self._tell([of_failure("", _told_of(error))], ()))
 
     def _now(self) -> int:
         now: int = self.container.runtime().now()
         return now
 
     def _of_table(self, run: TableRun) -> Sequence[NoticeEntry]:
-        error, table = run.error, str(run.table)
+        error, table, rows = run.error, str(run.table), run.counts.quarantined
+        new, self.counted[table] = rows - self.counted[table], rows
         return find_entries(
             table,
             failure=None if error is None else _told_of(error),
             code=_code(error),
             alarms=run.alarms,
             progress=run.progress,
-            quarantined=run.counts.quarantined - self.told[table],
+            quarantined=new,
             awaited=run.awaited,
         )
 
@@ -101,41 +99,43 @@ class Notifying:
         failure = None if error is None else _told_of(error)
         return find_entries(str(run.table), failure=failure, code=_code(error))
 
-    def _tell(self, entries: Sequence[NoticeEntry], looked_at: Collection[str]) -> tuple[Sequence[str], bool]:
-        """Tell who is ready and was not told; return in words what did not work, and whether anybody was told."""
+    def _tell(self, entries: Sequence[NoticeEntry], looked_at: Collection[str]) -> Sequence[str]:
+        """Tell who is ready and was not told; return in words what did not work."""
         configured = self.container.configured()
         pipeline, now = configured.settings.pipeline.name, self._now()
         notice = RunNotice(pipeline=pipeline, run=id_of_run(), at=now, entries=entries)
         before = self._read() if self.sent is None else self.sent
         self.sent = before
-        if any(unsent(notice, name, before) for name in self._ready(now)):
+        if any(entry.rows for entry in entries) or any(self._due(notice, name) for name in self.notifiers):
             before = self._read()  # another process may have told it
         tables = {"", *map(str, configured.tables), *map(str, configured.joined)}
         self.sent = before
-        warnings = [words for name in self._ready(now) if (words := self._send(notice, name)) is not None]
-        was_sent = self.sent != before
+        warnings = [words for name in self.notifiers if (words := self._send(notice, name)) is not None]
         self.sent = without_ended(self.sent, notice, looked_at, tables)
         if self.sent != before:
             self._write()
-        return warnings, was_sent
+        return warnings
 
-    def _ready(self, now: int) -> Sequence[str]:
-        """Return the notifiers that did not fail a moment ago."""
-        return [name for name in self.notifiers if not 0 <= now - self.resting.get(name, now - _PAUSE) < _PAUSE]
+    def _due(self, notice: RunNotice, name: str) -> RunNotice | None:
+        """Return what a notifier is to be told, or None where it was told, or failed a moment ago."""
+        is_resting = 0 <= notice.at - self.resting.get(name, notice.at - _PAUSE) < _PAUSE
+        return None if is_resting else unsent(notice, name, self.sent or ())
 
     def _send(self, notice: RunNotice, name: str) -> str | None:
-        """Tell one of the notifiers, unless it was told; return in words why that did not work."""
-        due = unsent(notice, name, self.sent or ())
+        """Tell one of the notifiers, if it is due; return in words why that did not work."""
+        due, sent = self._due(notice, name), self.sent or ()
         if due is None:
+            self.sent = after_waiting(notice, name, sent)
             return None
         try:
             self.notifiers[name].send(due)
         except Exception as error:  # noqa: BLE001  # whatever a notifier raises fails no run
             self.resting[name] = notice.at
+            self.sent = after_waiting(notice, name, sent)
             return self._once(name, f"The notifier {name} could not be told: {_words(error)}.")
         self.resting.pop(name, None)
         self.warned = {words for words in self.warned if not words.startswith(f"{name}\n")}
-        self.sent = after_sending(notice, name, self.sent or ())
+        self.sent = after_sending(due, name, sent)
         return None
 
     def _once(self, name: str, words: str) -> str | None:
@@ -184,7 +184,10 @@ def _code(error: BaseException | None) -> str | None:
 
 
 def _told_of(error: BaseException) -> Failure:
-    """Return what people are told of an error; of one that is none of ours its class alone: it may show anything."""
+    """Return what people are told of an error; of one that is none of ours its class alone: it may hold anything.
+
+    Its text is in the log of the run.
+    """
     found = failure_of(error, 0)
     if isinstance(error, LakewardError):
         return found

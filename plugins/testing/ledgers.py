@@ -125,7 +125,7 @@ def what_is_not_said_stays(open_: Open) -> None:
 
 def what_was_told_is_kept_of_the_pipeline_as_a_whole(open_: Open) -> None:
     """Until other notes say what was told; beside the tables, in which nothing is changed."""
-    first = SentEntry(notifier="sns", table=TABLE, digest="0123456789abcdef", first=3, last=2**60)
+    first = SentEntry(notifier="sns", table=TABLE, digest="0123456789abcdef", first=3, last=2**60, untold=7)
     other = SentEntry(notifier="webhook 2", table="", digest="fedcba9876543210", first=4, last=4)
     open_().write(PIPELINE, Notes(sent=[first, other]))
     open_().write(TABLE, Notes(batch=2))

@@ -15,7 +15,9 @@ from lakeward.core.notices import (
     RunNotice,
     SentEntry,
     after_sending,
+    after_waiting,
     find_entries,
+    of_quarantined,
     of_strays,
     unsent,
     without_ended,
@@ -191,6 +193,39 @@ def test_of_a_table_that_was_not_looked_at_nothing_is_forgotten_while_it_is_conf
     assert without_ended(sent, day, {"shop.lines"}, {"shop.orders", "shop.lines"}) == sent
     assert without_ended(sent, day, {"shop.lines"}, {"shop.lines"}) == ()
     assert without_ended(sent, later(24 * 60, FAILED), {"shop.orders"}, {"shop.orders"}) == sent
+
+
+def test_rows_add_up_until_they_are_told() -> None:
+    sent = told(later(0, of_quarantined("shop.orders", 5)))
+    more = later(15, of_quarantined("shop.orders", 1000))
+    assert unsent(more, "sns", sent) is None
+    sent = after_waiting(later(20, of_quarantined("shop.orders", 2)), "sns", after_waiting(more, "sns", sent))
+    assert unsent(later(59), "sns", sent) is None
+    sent = without_ended(sent, later(59), {"shop.orders"}, {"shop.orders"})
+    due = unsent(later(65), "sns", sent)
+    assert due is not None
+    assert [(entry.code, entry.found, entry.since) for entry in due.entries] == [
+        ("quarantine", "1,002 rows", NOTICE.at)
+    ]
+    sent = after_sending(due, "sns", sent)
+    assert unsent(later(130), "sns", sent) is None
+
+
+def test_rows_are_told_with_whatever_else_is_told() -> None:
+    sent = after_waiting(later(15, of_quarantined("shop.orders", 7)), "sns", told(NOTICE))
+    due = unsent(later(16, HELD, of_quarantined("shop.orders", 3)), "sns", sent)
+    assert due is not None
+    assert [(entry.code, entry.found, entry.since) for entry in due.entries] == [
+        ("held", "2 keys", None),
+        ("quarantine", "10 rows", None),
+    ]
+
+
+def test_rows_that_are_yet_to_be_told_are_forgotten_with_their_table() -> None:
+    sent = after_waiting(later(0, of_quarantined("shop.orders", 7)), "sns", ())
+    assert [(one.first, one.last, one.untold) for one in sent] == [(0, 0, 7)]
+    assert without_ended(sent, later(1), {"shop.orders"}, {"shop.orders"}) == sent
+    assert without_ended(sent, later(1), (), {"shop.lines"}) == ()
 
 
 def test_an_hour_is_an_hour() -> None:

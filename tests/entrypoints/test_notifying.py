@@ -82,6 +82,10 @@ class Pipeline:
         )
         self.source.put(table, order, [event])
 
+    def reject(self, order: int, rows: int) -> None:
+        """Deliver rows of orders that go into quarantine."""
+        self.source.put(NAMES[0], order, [Reject(Position(1, order, order, n), Reason.CAST) for n in range(rows)])
+
     def run(self, minutes: float = 0, *words: str) -> Ended:
         """Run so many minutes later."""
         self.now += round(minutes * MINUTE)
@@ -157,6 +161,26 @@ def test_rows_in_quarantine_are_told_once_and_the_keys_while_they_are_held(pipel
     assert entries(hook)[1:] == [[("shop.orders", "held")]]
 
 
+def test_rows_that_come_within_the_hour_are_told_by_the_first_run_after_it(pipeline: Pipeline, hook: Hook) -> None:
+    for order, (minutes, rows) in enumerate(((0, 5), (15, 1000), (50, 0), (65, 0)), 1):
+        if rows:
+            pipeline.reject(order, rows)
+        pipeline.run(minutes)
+    assert [(posted["at"][11:16], posted["entries"][0]["found"]) for posted in hook.posted] == [
+        ("00:00", "5 rows"),
+        ("01:05", "1,000 rows"),
+    ]
+
+
+def test_rows_that_a_notifier_did_not_take_are_told_by_the_next_run(pipeline: Pipeline, hook: Hook) -> None:
+    pipeline.reject(1, 5)
+    hook.status = 503
+    pipeline.run()
+    hook.status, hook.posted = 200, []
+    pipeline.run(1)
+    assert [posted["entries"][0]["found"] for posted in hook.posted] == ["5 rows"]
+
+
 def test_a_run_that_cannot_go_on_is_told_as_a_whole(pipeline: Pipeline, hook: Hook) -> None:
     pipeline.source.errors = {NAMES[0]: SetupError("there is no Java", todo="Install one.")}
     assert pipeline.run().code == 1
@@ -170,12 +194,11 @@ def test_of_an_error_that_is_none_of_ours_the_class_alone_is_told(
 ) -> None:
     pipeline.source.errors = {NAMES[0]: error("jdbc:x://db?user=u&password=hunter2")}
     assert pipeline.run().code == 4
-    monkeypatch.setattr("lakeward.entrypoints.findings._strays", lambda _kept: [][0])
-    with pytest.raises(IndexError):
+    monkeypatch.setattr("lakeward.entrypoints.findings._strays", lambda _kept: int("hunter2"))
+    with pytest.raises(ValueError, match="hunter2"):
         pipeline.run(1, "--debug")
-    assert entries(hook) == [[("shop.orders", error.__name__)], [(None, "IndexError")]]
+    assert entries(hook) == [[("shop.orders", error.__name__)], [(None, "ValueError")]]
     assert "hunter2" not in str(hook.posted)
-    assert "list index" not in str(hook.posted)
     assert "stands in the log" in hook.posted[0]["entries"][0]["reason"]
 
 
@@ -337,8 +360,10 @@ class Raises:
     """A notifier that raises what it has been given."""
 
     error: Exception
+    notices: list[RunNotice] = field(default_factory=list)
 
     def send(self, notice: RunNotice) -> None:
+        self.notices.append(notice)
         raise self.error
 
 
@@ -357,6 +382,19 @@ def test_whatever_a_notifier_raises_the_others_are_told_and_it_later(
     again = pipeline.run(1, "--json")
     assert again.document["warnings"] == ended.document["warnings"]
     assert len(hook.posted) == 1
+
+
+def test_rows_are_not_told_again_because_another_notifier_fails(
+    pipeline: Pipeline, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Raises(StoreUnreachable("it is away"))
+    monkeypatch.setattr("lakeward.adapters.notifiers.LogNotifier", lambda: log)
+    pipeline.configure('[[notify]]\nkind = "log"\n', WEBHOOK.replace("[notify]", "[[notify]]"))
+    pipeline.reject(1, 5)
+    later = {150: lambda: pipeline.reject(2, 3)}
+    pipeline.follow(monkeypatch, minutes=160, meanwhile=lambda n: later.get(n, lambda: None)(), poll="5m")
+    assert [posted["entries"][0]["found"] for posted in hook.posted] == ["5 rows", "3 rows"]
+    assert log.notices[-1].entries[0].found == "8 rows"
 
 
 def test_a_ledger_that_cannot_be_used_keeps_nobody_from_being_told(
