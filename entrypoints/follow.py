@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,8 +50,8 @@ Idle = Callable[[float], bool]
 Review = Callable[[Sequence[TableRun], Sequence[JoinRun]], None]
 """Looks at what became of the tables so far, between their turns: of those that were begun, and of joined ones."""
 
-Measure = Callable[[Sequence[TableRun], Sequence[JoinRun], int], None]
-"""Takes the figures of the same tables once a turn has ended, and with each poll; so many tables wait in line."""
+Measure = Callable[[Collection[TableRun], Collection[JoinRun], int], None]
+"""Takes the figures of all tables once a turn has ended, and with each poll; so many tables wait in line."""
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class Following:
         self.review(self._begun, list(self.joining.runs.values()))
 
     def _measure(self) -> None:
-        self.measure(self._begun, list(self.joining.runs.values()), len(self.line.waiting))
+        self.measure(self.runs.values(), self.joining.runs.values(), len(self.line.waiting))
 
     @property
     def _begun(self) -> Sequence[TableRun]:
@@ -236,7 +236,7 @@ def _leave_out(runs: Mapping[str, TableRun], joins: Mapping[TableName, JoinRun],
             run.error, run.progress, run.awaited, run.alarms = None, None, None, ()
     for join in joins.values():
         if join.table not in now.joined:
-            join.error = None
+            join.error, join.alarms = None, ()
 
 
 def follow_tables(

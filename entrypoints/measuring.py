@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,8 +27,9 @@ log = structlog.get_logger()
 class Measuring:
     """Measures a pipeline: writes lines for CloudWatch where the settings say so, and gives a server the figures.
 
-    A line has what was done since the line before, so that sums of them are right, and how things are then. `clock`
-    is in seconds, `now` in microseconds since 1970.
+    A line has what was done since the line before, so that sums are right, and how things are then. `before`
+    is what was written of each table, `runs` and `joined` are what was done until an error ends the run as a whole.
+    `clock` is in seconds, `now` in microseconds since 1970.
     """
 
     pipeline: str
@@ -37,7 +38,9 @@ class Measuring:
     clock: Callable[[], float] = time.monotonic
     server: MetricsServer | None = None
     began: float = 0.0
-    before: Mapping[str, TableFigures] = field(default_factory=dict)
+    before: dict[str, TableFigures] = field(default_factory=dict)
+    runs: Collection[TableRun] = ()
+    joined: Collection[JoinRun] = ()
 
     def serving(self, port: int | None) -> AbstractContextManager[object]:
         """Let Prometheus read the figures at a port while the context lasts; raises SetupError where it is taken.
@@ -46,34 +49,45 @@ class Measuring:
         """
         if port is None:
             return nullcontext()
-        self.server = MetricsServer(self.settings.address, port, self._figures((), None))
+        self.server = MetricsServer(self.settings.address, port, self._figures(None))
         log.info("metrics", url=self.server.url)
         return self.server
 
-    def measure(self, runs: Iterable[TableRun], joined: Iterable[JoinRun], waiting: int) -> None:
+    def measure(self, runs: Collection[TableRun], joined: Collection[JoinRun], waiting: int) -> None:
         """Take the figures while the run goes on; tables in which nothing was done have no line."""
-        figures = self._figures(_tables(runs, joined), waiting)
-        since = self._since(figures)
-        done = [one for one in since if one.batches or one.failures]
+        self.watch(runs, joined)
+        figures = self._figures(waiting)
+        since = {one.table: self._since(one) for one in figures.tables}
+        done = {table: one for table, one in since.items() if one.batches or one.failures}
         if done:
-            self._write(replace(figures, tables=since, seconds=None), done)
+            shown = [done.get(one.table, one.since(one)) for one in figures.tables]
+            self._write(replace(figures, tables=shown, seconds=None), [*done.values()])
+            self.before.update({one.table: one for one in figures.tables if one.table in done})
 
-    def end(self, runs: Iterable[TableRun], joined: Iterable[JoinRun]) -> None:
+    def end(self, runs: Collection[TableRun], joined: Collection[JoinRun]) -> None:
         """Take the figures at the end of the run, of all its tables."""
-        figures = self._figures(_tables(runs, joined), None)
-        since = self._since(figures)
-        self._write(replace(figures, tables=since), since)
+        self.watch(runs, joined)
+        self._end(has_failed=False)
 
     def fail(self) -> None:
-        """Count that an error has ended the run as a whole."""
-        self._write(replace(self._figures((), None), has_failed=True), ())
+        """Take the figures of what was done until an error ended the run as a whole, and count that."""
+        self._end(has_failed=True)
 
-    def _figures(self, tables: Iterable[TableFigures], waiting: int | None) -> PipelineFigures:
+    def watch(self, runs: Collection[TableRun], joined: Collection[JoinRun]) -> None:
+        """Take note of what is measured where an error ends the run as a whole, as it is then."""
+        self.runs, self.joined = runs, joined
+
+    def _end(self, *, has_failed: bool) -> None:
+        figures = self._figures(None)
+        since = [self._since(one) for one in figures.tables]
+        self._write(replace(figures, tables=since, has_failed=has_failed), since)
+
+    def _figures(self, waiting: int | None) -> PipelineFigures:
         figures = PipelineFigures(
             pipeline=self.pipeline,
             run=id_of_run(),
             at=self.now(),
-            tables=[*tables],
+            tables=[*_tables(self.runs, self.joined)],
             seconds=self.clock() - self.began,
             waiting=waiting,
         )
@@ -81,12 +95,9 @@ class Measuring:
             self.server.figures = figures
         return figures
 
-    def _since(self, figures: PipelineFigures) -> list[TableFigures]:
-        """Return what was done since the line before, and take note of what is told now."""
-        found = [one.since(self.before.get(one.table, TableFigures(table=one.table))) for one in figures.tables]
-        if self.settings.format is not None:
-            self.before = {one.table: one for one in figures.tables}
-        return found
+    def _since(self, figures: TableFigures) -> TableFigures:
+        """Return what was done to a table since its line before."""
+        return figures.since(self.before.get(figures.table, TableFigures(table=figures.table)))
 
     def _write(self, figures: PipelineFigures, tables: Sequence[TableFigures]) -> None:
         if self.settings.format is None:
@@ -112,14 +123,15 @@ def measuring(container: Any, port: int | None = None) -> Iterator[Measuring]:
             raise
 
 
-def _tables(runs: Iterable[TableRun], joined: Iterable[JoinRun]) -> Iterator[TableFigures]:
-    yield from (figures_of(run) for run in runs)
-    for run in joined:
+def _tables(runs: Collection[TableRun], joined: Collection[JoinRun]) -> Iterator[TableFigures]:
+    yield from (figures_of(run) for run in [*runs] if run.is_begun)
+    for run in [*joined]:  # other threads add to them
         yield TableFigures(
             table=str(run.table),
             batches=run.batches,
             failures=run.failed_turns,
             seconds=run.seconds,
+            alarms=len(run.alarms) + isinstance(run.error, AlarmRaised),
             failing=int(run.error is not None),
         )
 

@@ -35,15 +35,18 @@ def run_tables(
     pool: Executor,
     *,
     named: bool = False,
+    runs: dict[str, TableRun] | None = None,
 ) -> list[TableRun]:
     """Bring tables up to date; one that fails keeps its place and stops no other.
 
     They are all looked at where a person `named` them, and the queue is left alone; else those of which it tells,
-    and those that are due. A table that failed, or waits for a full load, is looked at by the next run, too.
+    and those that are due. A table that failed, or waits for a full load, is looked at by the next run, too. `runs`
+    takes in what becomes of them.
     Raises SetupError where Spark cannot be started at all, and ConfigError for rules that it does not take.
     """
     check(container, tables, pool)
-    runs = {str(table): TableRun(table) for table in tables}
+    runs = {} if runs is None else runs
+    runs.update({str(table): TableRun(table) for table in tables})
     configured, now = container.configured(), container.runtime().now
     read_by = settings_digests(configured, runs)
     looks = FullLooks(configured.look_at_all_every, now, read_by, configured.state / FULL_LOOK)

@@ -197,8 +197,9 @@ def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginMan
         container.runtime().runs_once = True
         _before(configured, container, tables)
         with hands(container) as pool:
-            runs = run_tables(container, tables, bars, stop, pool, named=wanted.named)
-            joining = Joining(container, wanted.joined, stop)
+            joining, every = Joining(container, wanted.joined, stop), dict[str, TableRun]()
+            figures.watch(every.values(), joining.runs.values())
+            runs = run_tables(container, tables, bars, stop, pool, named=wanted.named, runs=every)
             joining.all(pool)
             found = _after(container, tables, runs, joining.runs.values(), people)  # what was read shows more
             figures.end(runs, joining.runs.values())

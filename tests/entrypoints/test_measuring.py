@@ -6,6 +6,7 @@ import json
 import re
 import socket
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from commands import Command, Ended
 from projects import MEMORY, write
 
 from lakeward.adapters.memory import MemorySource, MemoryTarget
+from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, SetupError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
@@ -24,8 +26,11 @@ from lakeward.core.ledger import Limits, Past, Taken
 from lakeward.core.memory import Reason, Reject
 from lakeward.entrypoints import container as parts
 from lakeward.entrypoints.commands import run as running
+from lakeward.entrypoints.joining import JoinRun
 from lakeward.entrypoints.measuring import Measuring
+from lakeward.entrypoints.sections import MetricsSettings
 from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.table_run import TableRun
 
 ORDERS, LINES = TableName("shop", "orders"), TableName("shop", "lines")
 NOW = 1_796_083_200_000_000
@@ -162,8 +167,22 @@ def test_a_run_that_cannot_go_on_is_a_failure_of_the_pipeline(pipeline: Pipeline
     pipeline.source.errors = {ORDERS: SetupError("there is no Java")}
     ended = pipeline.run()
     assert ended.code == 1
-    (line,) = lines(ended)
-    assert line["Failures"] == 1
+    of_pipeline, *tables = lines(ended)
+    assert {one["Table"]: one["Failures"] for one in tables}["shop.orders"] == 1
+    assert of_pipeline["Failures"] == 2, "the turn, and the run as a whole"
+
+
+def test_what_was_done_until_a_run_cannot_go_on_is_written(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise SetupError("there is no Java")
+
+    pipeline.put(ORDERS, 1)
+    monkeypatch.setattr(running.Joining, "all", fails)
+    of_pipeline, *tables = lines(pipeline.run())
+    assert {one["Table"]: one["EventsRead"] for one in tables} == {"shop.orders": 2, "shop.lines": 0}
+    assert (of_pipeline["EventsRead"], of_pipeline["Failures"]) == (2, 1)
 
 
 def test_the_lag_is_that_of_the_newest_commit_where_nothing_is_new(pipeline: Pipeline) -> None:
@@ -210,6 +229,48 @@ def test_a_follower_writes_with_each_batch_and_what_it_writes_adds_up(
     assert sums(found, None) == both
     assert len([one for one in found if one.get("Table") == "shop.orders"]) == 4, "three batches, and the end"
     assert [one["Rows"] for one in found if one.get("Table") is None][-1] == 2
+
+
+def made(capsys: pytest.CaptureFixture[str], **how: Any) -> tuple[Measuring, Callable[[], list[dict[str, Any]]]]:
+    """Return what measures, and what reads the lines that it has written."""
+    settings = MetricsSettings(format="cloudwatch")
+    found = Measuring("shop", settings, lambda: NOW, clock=lambda: 0.0, **how)
+    return found, lambda: [as_json(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def test_seconds_of_turns_without_a_batch_are_in_the_next_line(capsys: pytest.CaptureFixture[str]) -> None:
+    measuring, read = made(capsys)
+    orders, other = TableRun(ORDERS, is_begun=True), TableRun(LINES, is_begun=True)
+    for batches, seconds, of_others in ((1, 5.0, 0), (1, 12.0, 1), (2, 13.0, 1)):
+        orders.batches, orders.seconds, other.batches = batches, seconds, of_others
+        measuring.measure([orders, other], (), 0)
+    written = read()
+    assert [one["Seconds"] for one in written if one.get("Table") == "shop.orders"] == [5.0, 8.0]
+    orders.seconds = 14.5
+    measuring.end([orders, other], ())
+    written += read()
+    for table in ("shop.orders", None):
+        assert sum(one["Seconds"] for one in written if one.get("Table") == table) == 14.5
+
+
+def test_an_error_that_ends_it_finds_what_was_done_since_the_last_line(capsys: pytest.CaptureFixture[str]) -> None:
+    server = SimpleNamespace(figures=None)
+    measuring, read = made(capsys, server=server)
+    orders = TableRun(ORDERS, is_begun=True, batches=1, seconds=5.0)
+    measuring.measure([orders], (), 0)
+    orders.batches, orders.seconds = 3, 9.0
+    measuring.fail()
+    of_pipeline, of_orders = read()[-2:]
+    assert (of_orders["Batches"], of_orders["Seconds"]) == (2, 4.0)
+    assert (of_pipeline["Batches"], of_pipeline["Failures"]) == (2, 1)
+    assert [(one.table, one.batches) for one in server.figures.tables] == [("shop.orders", 3)]
+
+
+def test_a_joined_table_that_is_not_registered_has_an_alarm(capsys: pytest.CaptureFixture[str]) -> None:
+    measuring, read = made(capsys)
+    alarm = Alarm("CATALOG-001", "dw.dim is not registered as it is", found="", todo="")
+    measuring.end((), [JoinRun(TableName("dw", "dim"), alarms=[alarm])])
+    assert [one["Alarms"] for one in read()] == [1, 1]
 
 
 def ask(url: str) -> str:
