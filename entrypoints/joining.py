@@ -91,7 +91,7 @@ class Joining:
     """Brings joined tables to where their sources are; `runs` are what became of those that were begun.
 
     Turns are taken in whatever thread. In one process a table is `due` where a source of it has another batch than
-    when it was last `asked` for, and again where it failed.
+    when it was last `asked` for, and again where it failed, or is not registered.
     """
 
     container: Any
@@ -120,7 +120,7 @@ class Joining:
         of, found = self.container.configured().sources_of, []
         for table in self.tables:
             sources = {name: batches.get(name) for name in of(table)}
-            if self.asked.get(table) != sources:
+            if self.asked.get(table) != sources or self.registrar.is_due(table):
                 self.asked[table] = sources
                 found.append(table)
         return found

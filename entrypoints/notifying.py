@@ -97,7 +97,7 @@ class Notifying:
     def _of_joined(self, run: JoinRun) -> Sequence[NoticeEntry]:
         error = run.error
         failure = None if error is None else _told_of(error)
-        return find_entries(str(run.table), failure=failure, code=_code(error))
+        return find_entries(str(run.table), failure=failure, code=_code(error), alarms=run.alarms)
 
     def _tell(self, entries: Sequence[NoticeEntry], looked_at: Collection[str]) -> Sequence[str]:
         """Tell who is ready and was not told; return in words what did not work."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final
 
 import structlog
@@ -48,20 +49,29 @@ class Registrar:
         if registration is None:
             return ()
         known, now = self.done.setdefault(table, Registered()), self.container.runtime().now()
-        waits = known.alarm is not None and 0 <= now - known.tried < _AGAIN
-        if not waits and (known.alarm is not None or batch is None or known.batch != batch):
+        is_new = known.alarm is None and (batch is None or known.batch != batch)
+        if is_new or self.is_due(table):
             known.tried = now
             self._try(table, known, registration)
             known.batch = batch
         return () if known.alarm is None else (known.alarm,)
 
+    def is_due(self, table: TableName) -> bool:
+        """Whether a table is to be tried again that could not be registered."""
+        known = self.done.get(table)
+        if known is None or known.alarm is None:
+            return False
+        now: int = self.container.runtime().now()
+        return not 0 <= now - known.tried < _AGAIN
+
     def _try(self, table: TableName, known: Registered, registration: Registration) -> None:
+        found = list[TableDescription]()
         try:
-            found = [*self._describe(table)]
-            is_new = known.alarm is not None or found != [*known.descriptions]
-            for description in (*found, *self._describe_raw(table)) if is_new else ():
-                registration.register(description)
-                log.info("registered", as_=".".join(description.identifier))
+            for description in chain(self._describe(table), self._describe_raw(table)):
+                if known.alarm is not None or description not in known.descriptions:
+                    registration.register(description)
+                    log.info("registered", as_=".".join(description.identifier))
+                found.append(description)
         except Exception as error:  # the batch is applied, whatever this is
             before, known.alarm = known.alarm, _alarm(table, error)
             if known.alarm != before:
@@ -80,7 +90,6 @@ class Registrar:
             if settings is not None and settings.quarantine:
                 beside = lake.describe(table, quarantine=True)
                 yield from () if beside is None else (beside,)
-
 
     def _describe_raw(self, table: TableName) -> Iterator[TableDescription]:
         """Yield the folders of the files of a table, where they are to be registered; a joined table has none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ from projects import MEMORY, write
 from webhooks import TOKEN, Hook
 
 from lakeward.adapters.memory import MemorySource, MemoryTarget
+from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SetupError, SourceError, StoreUnreachable, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
@@ -25,6 +27,10 @@ from lakeward.core.memory import Reason, Reject
 from lakeward.core.notices import RunNotice
 from lakeward.entrypoints import container as parts
 from lakeward.entrypoints.commands import run as running
+from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.joining import JoinRun
+from lakeward.entrypoints.notifying import Notifying
+from lakeward.entrypoints.settings import validate
 from lakeward.entrypoints.stopping import Stop
 
 NAMES = [TableName("shop", name) for name in ("orders", "lines")]
@@ -207,6 +213,15 @@ def test_rows_of_no_table_are_told(pipeline: Pipeline, hook: Hook, monkeypatch: 
     monkeypatch.setattr("lakeward.entrypoints.findings._strays", lambda _kept: [stray])
     assert pipeline.run().code == 3
     assert entries(hook) == [[(None, "strays")]]
+
+
+def test_a_joined_table_that_is_not_registered_is_told(pipeline: Pipeline, hook: Hook) -> None:
+    alarm = Alarm("CATALOG-001", "dw.dim is not registered as it is", found="AccessDenied", todo="Allow it.")
+    file = pipeline.folder / "lakeward.toml"
+    container = Container(configured=validate(tomllib.loads(file.read_text("utf-8")), file))
+    people = Notifying(container, container.notifiers())
+    assert people.tell((), [JoinRun(TableName("dw", "dim"), alarms=[alarm])]) == []
+    assert entries(hook) == [[("dw.dim", "CATALOG-001")]]
 
 
 # While it follows.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -245,6 +245,26 @@ def test_a_joined_table_is_registered_as_well(pipeline: Pipeline, monkeypatch: p
     assert (alarm.code, exit_code([], [*failed.runs.values()])) == ("CATALOG-001", 3)
 
 
+def test_a_joined_table_that_is_not_registered_is_due_again_after_a_minute(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline.run()
+    container = pipeline.container()
+    monkeypatch.setattr(Configured, "sources_of", lambda *_: ())
+    monkeypatch.setattr(Joining, "_keep_up", lambda *_: None)
+    joining = Joining(container, [ORDERS], Stop(print))
+    assert joining.due({}) == [ORDERS]
+    pipeline.catalog.error = StoreUnreachable("Glue does not answer")
+    joining.take(ORDERS)
+    assert joining.due({}) == []
+    pipeline.now += MINUTE
+    assert joining.due({}) == [ORDERS]
+    pipeline.catalog.error = None
+    joining.take(ORDERS)
+    pipeline.now += MINUTE
+    assert (joining.due({}), joining.runs[ORDERS].alarms) == ([], ())
+
+
 def test_columns_have_the_comments_of_their_source(pipeline: Pipeline) -> None:
     pipeline.run()
     content = pipeline.configured().content
@@ -307,6 +327,33 @@ def test_the_files_of_a_table_are_registered_behind_it(pipeline: Pipeline) -> No
     pipeline.deliver(1)
     pipeline.run(raw="{schema}_raw")
     assert [one.identifier for one in pipeline.catalog.told] == [("shop", "orders"), ("shop_raw", "orders")]
+
+
+class LaterSource(RawSource):
+    """Its files are not there at first."""
+
+    folders: Sequence[str] = ()
+
+    def describe_raw(self, dimension: Dimension, namespace: str) -> Sequence[TableDescription]:
+        (found,) = super().describe_raw(dimension, namespace)
+        return [replace(found, name=name) for name in self.folders]
+
+
+def test_folders_that_appear_later_are_registered_by_who_follows(pipeline: Pipeline) -> None:
+    source = LaterSource(Limits(files=1))
+    pipeline.source = source
+    pipeline.deliver(1)
+    pipeline.run(raw="{schema}_raw")
+    pipeline.catalog.told.clear()
+    registrar = Registrar(pipeline.container(raw="{schema}_raw"))
+    for batch, folders in ((1, ()), (2, ("orders",)), (3, ("orders", "orders__load")), (4, ("orders",))):
+        source.folders = folders
+        assert registrar(ORDERS, batch) == ()
+    assert [one.identifier for one in pipeline.catalog.told] == [
+        ("shop", "orders"),
+        ("shop_raw", "orders"),
+        ("shop_raw", "orders__load"),
+    ]
 
 
 def test_files_that_nobody_can_describe_are_refused(pipeline: Pipeline) -> None:
