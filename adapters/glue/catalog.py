@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+import structlog
+
 from lakeward.adapters.aws.service_errors import client_of, translate_errors
 from lakeward.adapters.glue.access import LakeFormation
 from lakeward.adapters.glue.entries import Entry, entry_of
@@ -21,8 +23,11 @@ PIPELINE: Final = "lakeward.pipeline"
 _OF_OTHERS: Final = ("Owner", "Retention")
 """What of an entry others may have said, beside its parameters."""
 
-_OF_FORMATS: Final = ("spark.sql.sources.", "hudi.", "skip.header.line.count")
+_OF_FORMATS: Final = ("spark.sql.sources.", "hudi.", "skip.header.line.count", "table_type")
 """What the parameters are called, at the beginning, that no other than the format has put there."""
+
+log = structlog.get_logger()
+
 
 @dataclass(frozen=True)
 class GlueCatalog:
@@ -90,6 +95,7 @@ class GlueCatalog:
             else:
                 self._refuse_others(found, entry, what)
                 self._update(database, found, entry)
+                _warn_of_move(found, entry, what)
             if entry.partition_keys:
                 self._update_partitions(database, entry)
 
@@ -132,7 +138,7 @@ class GlueCatalog:
         if parameters.get(PIPELINE) == self.pipeline:
             return
         format_, own = _format_of(parameters), _format_of(entry.parameters)
-        location = found.get("StorageDescriptor", {}).get("Location", "")
+        location = _location_of(found)
         if format_ == own and _plain(location) == _plain(entry.location):
             return
         raise ConfigError(
@@ -191,6 +197,26 @@ def _format_of(parameters: Mapping[str, str]) -> str:
     """Return what the parameters of an entry say of its format, as Spark, Athena or a crawler have written it."""
     named = ("spark.sql.sources.provider", "table_type", "classification")
     return next((parameters[name].lower() for name in named if name in parameters), "")
+
+
+def _location_of(entry: Mapping[str, Any]) -> str:
+    """Return where the table of an entry is; a view is nowhere."""
+    location: str = entry.get("StorageDescriptor", {}).get("Location", "")
+    return location
+
+
+def _warn_of_move(found: Mapping[str, Any], entry: Entry, what: str) -> None:
+    """Log that an entry shows another place than before: another pipeline of the same name may have made it."""
+    before = _location_of(found)
+    if _plain(before) != _plain(entry.location):
+        log.warning(
+            "a registered table has another place now",
+            table=what,
+            before=before or "no location",
+            now=entry.location,
+            todo="Nothing, if it moved. If another pipeline is called the same, give one of them another name, or "
+            "another `database` under [registration]: the entry is that of who wrote last.",
+        )
 
 
 def _compared(entry: Mapping[str, Any]) -> Sequence[object]:

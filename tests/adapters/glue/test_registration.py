@@ -18,6 +18,7 @@ from hudi import HudiTableBuilder
 from hudi_files import write_table
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from lakeward.adapters.delta.lake import DeltaLake
 from lakeward.adapters.delta.options import DeltaOptions
@@ -314,10 +315,24 @@ def test_what_is_of_another_type_is_left_as_it_is(glue: Glue, made: Mapping[str,
 def test_a_warehouse_that_moved_takes_its_entries_along(glue: Glue) -> None:
     catalog, table = glue.catalog(), described(glue)
     catalog.register(table)
-    catalog.register(replace(table, location=f"s3://{glue.bucket}/other/shop/orders"))
+    with capture_logs() as logged:
+        catalog.register(replace(table, comment="what customers ordered"))
+        catalog.register(replace(table, location=f"s3://{glue.bucket}/other/shop/orders"))
+    (warning,) = [line for line in logged if line["log_level"] == "warning"]
+    assert warning["table"] == "shop.orders in the Glue Data Catalog"
+    assert (warning["before"], warning["now"]) == (table.location, f"s3://{glue.bucket}/other/shop/orders")
     found = glue.find(("shop", "orders"))
     assert found is not None
     assert found.location == f"s3://{glue.bucket}/other/shop/orders"
+
+
+def test_a_delta_table_that_becomes_one_of_hudi_keeps_nothing_of_its_format(glue: Glue) -> None:
+    catalog = glue.catalog()
+    catalog.register(described(glue))
+    table = replace(described(glue), format="hudi")
+    catalog.register(table)
+    parameters = glue.entry("shop", "orders")["Parameters"]
+    assert parameters == {**entry_of(table).parameters, "lakeward.pipeline": "shop"}
 
 
 def test_tables_of_many_namespaces_share_a_database_where_the_settings_say_so(glue: Glue) -> None:
