@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lakeward.adapters.dms.columns import File
 from lakeward.adapters.dms.options import DmsOptions
@@ -19,7 +20,7 @@ from lakeward.core.ledger import SourceObject
 from lakeward.core.ports import CsvForm, DescribedColumn, TableDescription
 from lakeward.core.schema import Type
 
-LOAD = "__load"
+LOAD: Final = "__load"
 """What the table of a full load is called, behind its own name, where it lies apart from the changes."""
 
 
@@ -65,6 +66,7 @@ class RawFiles:
                 todo="Set it, or let the full load lie apart (`load` and `changes` under [source]), or leave `raw` "
                 "under [registration] out.",
             )
+        _check_types(dimension, files, columns)
         merged = {column.name: column for own in columns for column in own}
         layout = files[-1].layout
         return TableDescription(
@@ -95,3 +97,19 @@ class RawFiles:
             if column.startswith(mark):
                 return f"{o.before_image_prefix}{column.removeprefix(mark)}"
         return added.get(column) or column
+
+
+def _check_types(dimension: Dimension, files: Sequence[File], columns: Sequence[Sequence[DescribedColumn]]) -> None:
+    """Raise SourceError where a column has two types in two files."""
+    known: dict[str, tuple[DescribedColumn, File]] = {}
+    for file, own in zip(files, columns, strict=True):
+        for column in own:
+            before, other = known.setdefault(column.name, (column, file))
+            if before.type != column.type:
+                raise SourceError(
+                    f"{dimension.name}: its files cannot be one table for an engine that reads folders",
+                    found=f"{column.name} is {before.type} in {other.object.name} and {column.type} in "
+                    f"{file.object.name}",
+                    todo="Load the table anew where its source has changed the type, or let the full load lie "
+                    "apart (`load` and `changes` under [source]), or leave `raw` under [registration] out.",
+                )

@@ -110,6 +110,19 @@ def test_parquet_has_the_types_of_its_files(tmp_path: Path) -> None:
     assert (table.format, table.csv) == ("parquet", None)
 
 
+def test_a_column_of_two_types_is_in_no_table(tmp_path: Path) -> None:
+    folder = tmp_path / "shop/orders"
+    folder.mkdir(parents=True)
+    for name, type_ in ((LOAD, pa.int32()), (CHANGES, pa.int64())):
+        table = pa.table({"id": pa.array([1], type_), "name": ["a"]})
+        pq.write_table(table, (folder / name).with_suffix(".parquet"))
+    with pytest.raises(SourceError, match="cannot be one table") as raised:
+        described(tmp_path, Schema(()))
+    assert raised.value.found == (
+        "id is int in LOAD00000001.parquet and bigint in 20261122-100000000.parquet"
+    )
+
+
 def test_a_folder_without_files_is_no_table(tmp_path: Path) -> None:
     assert described(tmp_path) == []
     (tmp_path / "shop/orders").mkdir(parents=True)
