@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.message import Message
+from html import escape
 from http import HTTPStatus
 from typing import IO, Final
 from urllib.error import HTTPError, URLError
@@ -39,6 +40,8 @@ class _NoRedirects(HTTPRedirectHandler):
 class Webhook:
     """Posts each notice: `text` for people, as hooks of chats take it, beside its fields for programs.
 
+    In `text` the characters are escaped of which Slack makes commands: `<!channel>` would call everybody.
+
     `secret` reads the `url`, with each notice: it may have been replaced. It must answer within `timeout` seconds.
     """
 
@@ -48,7 +51,7 @@ class Webhook:
 
     def send(self, notice: RunNotice) -> None:
         """Post it; raises StoreUnreachable where nothing answers, ConfigError where it is refused."""
-        body = json.dumps({"text": notice.text, **notice.to_document()}).encode()
+        body = json.dumps({"text": escape(notice.text, quote=False), **notice.to_document()}).encode()
         error = self._post(self._read_url(), body)
         if error is not None:  # raised here, so that no error of another, which may show the URL, is its context
             raise error

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
@@ -28,8 +29,8 @@ class Hook:
 
     @property
     def texts(self) -> list[str]:
-        """What people read of it."""
-        return [one["text"] for one in self.posted]
+        """What people read of it in a chat."""
+        return [unescape(one["text"]) for one in self.posted]
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -35,6 +35,14 @@ def bench(hook: Hook, closed_port: int) -> NotifierUnderTest:
 TestWebhook = notifier_contract(bench)
 
 
+def test_no_value_is_a_command_to_a_chat(hook: Hook) -> None:
+    entry = replace(NOTICE.entries[0], found="<!channel> & <https://x.example|here>")
+    webhook(hook.url).send(replace(NOTICE, entries=[entry]))
+    (posted,) = hook.posted
+    assert "&lt;!channel&gt; &amp; &lt;https://x.example|here&gt;" in posted["text"]
+    assert posted["entries"][0]["found"] == entry.found
+
+
 def test_text_for_people_stands_beside_fields_for_programs(hook: Hook) -> None:
     webhook(f"  {hook.url}\n").send(replace(NOTICE, entries=[replace(NOTICE.entries[0], since=NOTICE.at)]))
     (posted,), (headers,) = hook.posted, hook.headers
