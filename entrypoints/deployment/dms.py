@@ -43,10 +43,12 @@ def check(pipeline: DeployedPipeline) -> None:
             found="`timestamp_column` is not set under [source]",
             todo='Say `timestamp_column = "committed_at"`, or another name that no table has.',
         )
-    if source.load != source.changes or source.load_names or source.change_names:
+    says = "`load`, `changes`, `load_names` or `change_names`"
+    if source.load != source.changes or source.load_names or source.change_names or pipeline.apart:
+        where = f'[tables."{pipeline.apart[0]}".source]' if pipeline.apart else "[source]"
         raise ConfigError(
             "DMS writes a table's full load and changes into one folder, under names of its own",
-            found="[source] says `load`, `changes`, `load_names` or `change_names`",
+            found=f"{where} says {says}",
             todo="Leave these out; or say --dms existing, where something else puts the files there.",
         )
     if not pipeline.landing.prefix:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from lakeward.entrypoints.deployment.intrinsics import Template, Value, arn_here, attribute, ref, sub
 from lakeward.entrypoints.deployment.lambda_package import HANDLERS, RUNTIME, lambda_files
 from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
-from lakeward.entrypoints.deployment.policies import allow, role
+from lakeward.entrypoints.deployment.policies import allow, keys_of, role
 from lakeward.entrypoints.lambdas.environment import DMS_TASK, LEASES, PIPELINE, STATE_MACHINE
 
 _SECONDS: Final = 60
@@ -35,7 +35,8 @@ def functions_of(pipeline: DeployedPipeline, task: Value | None) -> Sequence[Fun
     """Return the functions of a pipeline; `task` is the ARN of its replication task, where it has one."""
     known = {PIPELINE: pipeline.name, LEASES: pipeline.lease}
     machine = arn_here("states", f"stateMachine:{pipeline.name}")
-    lease = allow("TakeLease", _LEASE, [arn_here("dynamodb", f"table/{pipeline.lease}")])
+    table = arn_here("dynamodb", f"table/{pipeline.lease}")
+    lease = allow("TakeLease", _LEASE, [table], keys_of(pipeline.name))
     watch = allow("WatchExecutions", _WATCH, [arn_here("states", f"execution:{pipeline.name}:*")])
     start = allow("StartExecution", ["states:StartExecution"], [machine])
     found = [

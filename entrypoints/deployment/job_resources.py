@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.deployment.intrinsics import Template, Value, attribute, ref, sub
 from lakeward.entrypoints.deployment.packaged_job import PackagedJob
 from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
@@ -13,8 +14,11 @@ TITLES: Final = ("FullLoad", "Changes")
 """The two jobs, as parameters and resources begin."""
 
 _WORDS: Final = {"FullLoad": "the full load", "Changes": "the changes"}
-_WORKERS: Final = {"FullLoad": ("G.2X", 10, 24 * 60), "Changes": ("G.1X", 2, 60)}
-"""Type, number, and minutes after which Glue ends a run."""
+_WORKERS: Final = {"FullLoad": ("G.2X", 10), "Changes": ("G.1X", 2)}
+"""Type and number."""
+
+_MINUTES: Final = {"FullLoad": 24 * 60, "Changes": 60}
+"""Minutes after which a run is ended."""
 
 _EXECUTORS: Final = {"FullLoad": (4, 27, 10), "Changes": (2, 13, 2)}
 """Cores, memory in GB, and number of executors."""
@@ -30,8 +34,17 @@ _SPARK_3: Final = "3.5"
 
 
 def parameters(packaged: PackagedJob) -> Template:
-    """Return how many workers the jobs have, of which type, and where their package lies."""
+    """Return how many workers the jobs have, of which type, and where their package lies.
+
+    Raises ConfigError for a package that lies in a bucket without a prefix.
+    """
     place = packaged.place
+    if place is not None and not place.prefix:
+        raise ConfigError(
+            f"the package in {packaged.at} has a whole bucket",
+            found="the template and the role of the job name a prefix",
+            todo="Package with --to s3://bucket/prefix, and name that with --package.",
+        )
     default_bucket = {} if place is None else {"Default": place.bucket}
     default_prefix = {"Default": "lakeward" if place is None else place.prefix}
     found: dict[str, Any] = {
@@ -43,7 +56,7 @@ def parameters(packaged: PackagedJob) -> Template:
         "PackagePrefix": {
             "Type": "String",
             **default_prefix,
-            "AllowedPattern": "[^/].*[^/]",
+            "AllowedPattern": "[^/](.*[^/])?",
             "Description": "The prefix there, without a slash at either end.",
         },
     }
@@ -58,11 +71,37 @@ def parameters(packaged: PackagedJob) -> Template:
         }
         found["MaximumCores"] = {"Type": "Number", "Default": 64, "Description": "vCPUs of all workers at once."}
         found["MaximumMemory"] = {"Type": "Number", "Default": 480, "Description": "GB of memory of them."}
+        found |= _network()
     return found
 
 
+def _network() -> Template:
+    """Return the network of the workers: without one they reach neither SQS nor SNS nor SSM."""
+    return {
+        "JobSubnets": {
+            "Type": "List<AWS::EC2::Subnet::Id>",
+            "Description": "Private subnets of the workers, from which SQS and the other services are reached.",
+        },
+        "JobSecurityGroups": {
+            "Type": "List<AWS::EC2::SecurityGroup::Id>",
+            "Description": "Security groups of the workers, which let HTTPS out.",
+        },
+    }
+
+
+def _timeout(title: str) -> Template:
+    return {
+        f"{title}Timeout": {
+            "Type": "Number",
+            "Default": _MINUTES[title],
+            "MinValue": 5,
+            "Description": f"Minutes after which a run of {_WORDS[title]} is ended.",
+        }
+    }
+
+
 def _of_glue(title: str) -> Template:
-    kind, number, minutes = _WORKERS[title]
+    kind, number = _WORKERS[title]
     return {
         f"{title}WorkerType": {
             "Type": "String",
@@ -76,12 +115,7 @@ def _of_glue(title: str) -> Template:
             "MinValue": 2,
             "Description": f"How many workers {_WORDS[title]} has, the driver among them.",
         },
-        f"{title}Timeout": {
-            "Type": "Number",
-            "Default": minutes,
-            "MinValue": 1,
-            "Description": f"Minutes after which Glue ends a run of {_WORDS[title]}.",
-        },
+        **_timeout(title),
     }
 
 
@@ -107,6 +141,7 @@ def _of_emr(title: str) -> Template:
             "MinValue": 1,
             "Description": f"How many executors {words} has at the most.",
         },
+        **_timeout(title),
     }
 
 
@@ -169,6 +204,10 @@ def _application(pipeline: DeployedPipeline, packaged: PackagedJob) -> Template:
             "Architecture": machine,
             "AutoStartConfiguration": {"Enabled": True},
             "AutoStopConfiguration": {"Enabled": True, "IdleTimeoutMinutes": 5},
+            "NetworkConfiguration": {
+                "SubnetIds": ref("JobSubnets"),
+                "SecurityGroupIds": ref("JobSecurityGroups"),
+            },
             "MaximumCapacity": {"Cpu": sub("${MaximumCores} vCPU"), "Memory": sub("${MaximumMemory} GB")},
             "MonitoringConfiguration": {
                 "CloudWatchLoggingConfiguration": {"Enabled": True, "LogGroupName": ref("JobLogs")}

@@ -14,7 +14,7 @@ from lakeward.entrypoints.deployment.pipeline import (
     GlueDatabases,
     Place,
 )
-from lakeward.entrypoints.deployment.policies import allow, list_bucket, objects_below, role
+from lakeward.entrypoints.deployment.policies import allow, keys_of, list_bucket, objects_below, role
 
 _READ: Final = ("s3:GetObject",)
 _WRITE: Final = ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject")
@@ -60,11 +60,12 @@ def _statements(pipeline: DeployedPipeline, platform: str) -> Iterator[Template]
     queue = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage")
     yield allow("TakeMessages", queue, [arn_here("sqs", pipeline.queue.name)])
     ledger = f"table/{pipeline.ledger}"
-    yield allow("KeepLedger", _ITEMS, [arn_here("dynamodb", ledger)])
+    own = keys_of(pipeline.name)
+    yield allow("KeepLedger", _ITEMS, [arn_here("dynamodb", ledger)], own)
     indexed = [arn_here("dynamodb", part) for part in (ledger, f"{ledger}/index/by_state")]
-    yield allow("SearchLedger", ["dynamodb:Query"], indexed)
+    yield allow("SearchLedger", ["dynamodb:Query"], indexed, own)
     lease = arn_here("dynamodb", f"table/{pipeline.lease}")
-    yield allow("KeepLease", ("dynamodb:GetItem", "dynamodb:PutItem"), [lease])
+    yield allow("KeepLease", ("dynamodb:GetItem", "dynamodb:PutItem"), [lease], own)
     stores = [*pipeline.stores, *([] if pipeline.settings is None else [pipeline.settings])]
     for number, store in enumerate(stores, 1):
         yield from _of_store(number, store)

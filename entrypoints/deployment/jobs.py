@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 @dataclass(frozen=True, slots=True)
 class JobCall:
-    """A call of a service by a state machine: its resource, and its parameters."""
+    """A call of a service by a state machine: its resource, as the end of the ARN, and its parameters."""
 
     resource: str
     parameters: Mapping[str, object]
@@ -49,19 +49,20 @@ class GlueJob:
             parameters["WorkerType"] = self.worker_type
         if self.workers is not None:
             parameters["NumberOfWorkers"] = self.workers
-        return JobCall("arn:aws:states:::aws-sdk:glue:startJobRun", parameters)
+        return JobCall("aws-sdk:glue:startJobRun", parameters)
 
     def ask(self) -> JobCall:
         """Return the call that asks after the run `$.run`."""
-        return JobCall("arn:aws:states:::aws-sdk:glue:getJobRun", {"JobName": self.name, "RunId.$": "$.run"})
+        return JobCall("aws-sdk:glue:getJobRun", {"JobName": self.name, "RunId.$": "$.run"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerlessJob:
     """A job run of an application of EMR Serverless, with what spark-submit is given.
 
-    `submit_parameters` is a text of options of spark-submit. `state` and `reason` are what EMR calls the state of a
-    run, and its words on it.
+    `submit_parameters` is a text of options of spark-submit. A run is ended after `timeout_minutes`, which may be
+    a substitution of CloudFormation; None is what EMR has, 12 hours. `state` and `reason` are what EMR calls the state
+    of a run, and its words on it.
     """
 
     application: str
@@ -69,6 +70,7 @@ class ServerlessJob:
     entry_point: str
     arguments: Sequence[str] = ()
     submit_parameters: str = ""
+    timeout_minutes: int | str | None = None
 
     state: ClassVar[str] = "State"
     reason: ClassVar[str] = "StateDetails"
@@ -90,19 +92,23 @@ class ServerlessJob:
         if self.submit_parameters:
             driver["SparkSubmitParameters"] = self.submit_parameters
         entered = "States.Format('{} {}', $$.Execution.Id, $$.State.EnteredTime)"
-        parameters = {
+        parameters: dict[str, object] = {
             "ApplicationId": self.application,
             "ClientToken.$": f"States.Hash({entered}, 'SHA-256')",
             "ExecutionRoleArn": self.role,
             "JobDriver": {"SparkSubmit": driver},
             "Name.$": "$$.Execution.Name",
         }
-        return JobCall("arn:aws:states:::aws-sdk:emrserverless:startJobRun", parameters)
+        if isinstance(self.timeout_minutes, str):  # what is put in is a text
+            parameters["ExecutionTimeoutMinutes.$"] = f"States.StringToJson('{self.timeout_minutes}')"
+        elif self.timeout_minutes is not None:
+            parameters["ExecutionTimeoutMinutes"] = self.timeout_minutes
+        return JobCall("aws-sdk:emrserverless:startJobRun", parameters)
 
     def ask(self) -> JobCall:
         """Return the call that asks after the run `$.run`."""
         parameters = {"ApplicationId": self.application, "JobRunId.$": "$.run"}
-        return JobCall("arn:aws:states:::aws-sdk:emrserverless:getJobRun", parameters)
+        return JobCall("aws-sdk:emrserverless:getJobRun", parameters)
 
 
 Job = GlueJob | ServerlessJob

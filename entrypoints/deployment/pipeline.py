@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions, place
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.glue import GlueOptions
 from lakeward.adapters.glue.access import AccessOptions
@@ -19,6 +19,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.patterns import is_pattern, table_name
+from lakeward.entrypoints.secret_masking import secret_names
 from lakeward.entrypoints.sections import RegistrationSettings
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.stores import address
@@ -29,6 +30,7 @@ _SOURCES: Final[Mapping[str, type[DmsOptions] | type[FilesOptions]]] = {"dms": D
 _QUEUE: Final = 'kind = "sqs"\nurl = "https://sqs.REGION.amazonaws.com/ACCOUNT/NAME"'
 _SECRETS_OF_AWS: Final = ("aws-secrets-manager", "aws-ssm")
 _SECRETS_OF_A_MACHINE: Final = ("env", "file")
+_SECRETS: Final = (*_SECRETS_OF_AWS, *_SECRETS_OF_A_MACHINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,18 @@ class Place:
     def below(self) -> str:
         """What all keys there begin with."""
         return f"{self.prefix}/" if self.prefix else ""
+
+    def holds(self, other: Place) -> bool:
+        """Whether another place is this one, or lies in it.
+
+        >>> Place("shop", "").holds(Place("shop", "lake")), Place("shop", "a").holds(Place("shop", "ab"))
+        (True, False)
+        """
+        return self.bucket == other.bucket and other.below.startswith(self.below)
+
+    def __str__(self) -> str:
+        """Return its URL."""
+        return f"s3://{self.bucket}/{self.below}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +127,10 @@ class DeployedPipeline:
     and for the other formats. Iceberg takes on the role `assumed`, if there is one. `staging` is where a source
     keeps files for Spark's workers, if not in the warehouse, and `topics` are told how runs end. Runs write metrics
     into the namespace `metrics`, unless they are `unmeasured`. `tables` are those of the source, in the order of
-    the settings, `patterns` stand for more of them, and no table reads those that are `skipped`. With
-    `matches_images` a table has no key, and finds rows by all that they were. `settings` is the address of the
-    settings, by kind and name; None of a file.
+    the settings, with the `folders` below the landing in which DMS keeps the files of each; those of tables
+    that are `apart` are not as the source has them. `patterns` stand for more of them, and no table reads those that are
+    `skipped`. With `matches_images` a table has no key, and finds rows by all that they were. `settings` is the
+    address of the settings, by kind and name; None of a file.
     """
 
     name: str
@@ -138,6 +153,8 @@ class DeployedPipeline:
     stores: Sequence[Mapping[str, Any]]
     secrets: Sequence[SecretName]
     tables: Sequence[TableName]
+    folders: Mapping[TableName, Sequence[str]]
+    apart: Sequence[TableName]
     patterns: Sequence[str]
     skipped: Sequence[TableName]
     matches_images: bool
@@ -155,18 +172,27 @@ def read_pipeline(configured: Configured, address_of_settings: str) -> DeployedP
     _refuse_local(configured.content)
     staging = source.staging if isinstance(source, DmsOptions) and source.cdc_path is not None else None
     archive = source.archive if source.landing == "archived" else None
+    landing = _place(source.path, "path", "source")
+    warehouse = _place(str(target["warehouse"]), "warehouse", "target")
+    kept = {
+        "warehouse": warehouse,
+        "staging": None if staging is None else _place(staging, "staging", "source"),
+        "archive": None if archive is None else _place(archive, "archive", "source"),
+    }
+    _refuse_places_within(landing, kept)
+    own = _own_options(configured)
     return DeployedPipeline(
         name=settings.pipeline.name,
         source_kind=settings.source["kind"],
         source=source,
-        landing=_place(source.path, "path", "source"),
-        archive=None if archive is None else _place(archive, "archive", "source"),
-        warehouse=_place(str(target["warehouse"]), "warehouse", "target"),
+        landing=landing,
+        archive=kept["archive"],
+        warehouse=warehouse,
         format=target["kind"],
         databases=_databases(configured, target),
         assumed=_assumed_role(target),
         registration=_registration(configured, target),
-        staging=None if staging is None else _place(staging, "staging", "source"),
+        staging=kept["staging"],
         topics=_topics(configured.content),
         metrics=settings.metrics.namespace,
         unmeasured=settings.metrics.format != "cloudwatch",
@@ -176,6 +202,8 @@ def read_pipeline(configured: Configured, address_of_settings: str) -> DeployedP
         stores=[dict(store) for store in settings.settings.stores],
         secrets=[*dict.fromkeys(_secrets(configured.content))],
         tables=[*dict.fromkeys(configured.read[name] for name in configured.tables)],
+        folders=_folders(source, own) if isinstance(source, DmsOptions) else {},
+        apart=[name for name, said in own.items() if said.model_fields_set],
         patterns=configured.patterns,
         skipped=sorted(configured.skipped),
         matches_images=any(table.match == "image" for table in settings.tables.values()),
@@ -244,6 +272,40 @@ def _place(url: str, key: str, section: str) -> Place:
             todo=f'Say `{key} = "s3://bucket/prefix"`.',
         )
     return Place.of(url)
+
+
+def _refuse_places_within(landing: Place, kept: Mapping[str, Place | None]) -> None:
+    """Raise ConfigError for a place where files land, or in the archive: what is for these, it would get too."""
+    places = {"path": landing, **{key: lies for key, lies in kept.items() if lies is not None}}
+    for key in (key for key in ("path", "archive") if key in places):
+        outer = places[key]
+        for inner, lies in places.items():
+            if inner != key and outer.holds(lies):
+                raise ConfigError(
+                    f"`{inner}` lies within `{key}`",
+                    found=f"{lies} is in {outer}, whose objects go to Glacier in time"
+                    + (", and come by the queue as new files" if key == "path" else ""),
+                    todo="Give each a bucket, or a prefix beside that of the other, as s3://bucket/landing and "
+                    "s3://bucket/tables.",
+                )
+
+
+def _own_options(configured: Configured) -> Mapping[TableName, DmsTableOptions]:
+    """Return what each table says of its files; nothing of a source that is not DMS."""
+    if configured.settings.source["kind"] != "dms":
+        return {}
+    file = str(configured.file)
+    return {
+        name: validated(DmsTableOptions, said, file, within=f'tables."{name}".source')
+        for name, said in configured.source_options().items()
+    }
+
+
+def _folders(source: DmsOptions, own: Mapping[TableName, DmsTableOptions]) -> Mapping[TableName, Sequence[str]]:
+    return {
+        name: [*dict.fromkeys(part.folder for part in place(source, said).parts(name) if not part.is_shared)]
+        for name, said in own.items()
+    }
 
 
 def _refuse_local(content: Mapping[str, Any]) -> None:
@@ -371,27 +433,29 @@ def _table_of(section: str, options: Mapping[str, Any] | None) -> str:
     return str(options["table"])
 
 
-def _secrets(value: Any) -> Iterator[SecretName]:
+def _secrets(content: Mapping[str, Any]) -> Iterator[SecretName]:
     """Yield the secrets that settings name; raises ConfigError for one that is on a machine."""
-    if isinstance(value, Mapping) and len(value) == 1 and {*value} <= {*_SECRETS_OF_AWS, *_SECRETS_OF_A_MACHINE}:
-        ((kind, name),) = value.items()
-        yield from _secrets(f"{kind}:{name}")
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _secrets(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _secrets(inner)
-    elif isinstance(value, str):
-        kind, colon, _ = value.partition(":")
-        if colon and kind in _SECRETS_OF_AWS:
-            yield SecretName.read(value)
-        elif colon and kind in _SECRETS_OF_A_MACHINE and not value.startswith("file://"):
+    for secret in (*secret_names(content, _SECRETS), *_secrets_of_hooks(content.get("notify", []))):
+        if secret.kind in _SECRETS_OF_A_MACHINE:
             raise ConfigError(
-                f"the secret {value} is on a machine",
+                f"the secret {secret} is on a machine",
                 found="a job has neither its environment nor its files",
                 todo="Keep it in Secrets Manager (`aws-secrets-manager:NAME`) or in a parameter (`aws-ssm:NAME`).",
             )
+        yield secret
+
+
+def _secrets_of_hooks(value: Any) -> Iterator[SecretName]:
+    """Yield the secrets in hooks of [[notify]], whose key does not say so: who has the `url` can write there."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key == "url":
+                yield from secret_names({"secret": inner}, _SECRETS)
+            else:
+                yield from _secrets_of_hooks(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _secrets_of_hooks(inner)
 
 
 def tables_of_patterns(patterns: Sequence[str]) -> Sequence[TableName]:

@@ -33,6 +33,14 @@ def objects_below(place: Place) -> Template:
     return arn(f"s3:::{place.bucket}/{place.below}*")
 
 
+def keys_of(pipeline: str) -> Template:
+    """Return the condition that items of DynamoDB are those of a pipeline, which their partition key begins with.
+
+    Tables of ledgers and leases serve all pipelines of an account; the name of one has no `*` and no `?`.
+    """
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [pipeline, f"{pipeline}/*"]}}
+
+
 def role(service: str, policy: str, statements: Sequence[Template], *, regional: bool = False) -> Template:
     """Return a role that a service of this account takes on, with one policy.
 

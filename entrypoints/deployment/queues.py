@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from lakeward.adapters.dms.options import DmsOptions
@@ -78,17 +79,20 @@ def _rule(pipeline: DeployedPipeline, prefix: str, group: str) -> Template:
 def _groups(pipeline: DeployedPipeline) -> Mapping[str, str]:
     """Return the prefixes to watch, each with the message group of a FIFO queue.
 
-    SQS gives ten messages of a group at once, and no more until these are done: so each table has a rule and a
-    group of its own where its folder is known. Otherwise one rule has all, in one group.
+    SQS gives ten messages of a group at once, and no more until these are done: so each table has a group of its
+    own, and a rule for each of its folders, where these are known. Otherwise one rule has all, in one group.
     """
     whole = {pipeline.landing.below: pipeline.name}
     source = pipeline.source
     if not (pipeline.queue.is_fifo and isinstance(source, DmsOptions)) or pipeline.patterns:
         return whole
-    if source.cdc_path is not None or len(pipeline.tables) > _MOST_RULES or source.load != source.changes:
-        return whole
-    below = pipeline.landing.below
-    return {
-        f"{below}{source.changes.format(schema=name.schema, table=name.table)}/": f"table-{number}"
+    found = [
+        (f"{pipeline.landing.below}{folder}/" if folder else "", f"table-{number}")
         for number, name in enumerate(pipeline.tables, 1)
-    }
+        for folder in pipeline.folders.get(name, [""])
+    ]
+    prefixes = sorted(prefix for prefix, _ in found)
+    is_within = any(inner.startswith(outer) for outer, inner in pairwise(prefixes))
+    if source.cdc_path is not None or len(found) > _MOST_RULES or is_within or "" in prefixes:
+        return whole
+    return dict(found)

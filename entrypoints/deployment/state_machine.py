@@ -1,9 +1,9 @@
 """The state machine of a pipeline, in Amazon States Language with JSONPath (docs/aws/orchestration.md).
 
 What passes from state to state, and from an execution to the next, is the `phase` ("full-load" or "changes"), the
-id of the `run` that is waited for ("" if none is), how many `failures` there were in a row, and how many times the
-queue was found empty in a row (`idle`). Each turn begins with the check of the history, so that an execution ends
-between two turns, and a new one goes on with the same.
+id of the `run` that is waited for ("" if none is), how many `failures` there were in a row, how many runs of
+the full load failed (`loads`), and how many times the queue was found empty in a row (`idle`). Each turn begins with the
+check of the history, so that an execution ends between two turns, and a new one goes on with the same.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Final
 
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.deployment.jobs import GOES_ON, IS_RUNNING, IS_UNKNOWN, SUCCEEDED, GlueJob, Job
+from lakeward.entrypoints.lambdas.executions import PHASES
 from lakeward.entrypoints.lambdas.history_check import LEAVE, START_ANEW
 
 State = dict[str, object]
 
-FULL_LOAD: Final = "full-load"
-CHANGES: Final = "changes"
+FULL_LOAD, CHANGES = PHASES
 
 _TURN: Final = "CheckHistory"
-_BEGIN: Final = {"phase": FULL_LOAD, "run": "", "failures": 0, "idle": 0}
+_BEGIN: Final = {"phase": FULL_LOAD, "run": "", "failures": 0, "loads": 0, "idle": 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,8 @@ class StateMachineNames:
     `max_failures`, which end the execution. A refused call is repeated `attempts` times, the first time after
     `retry_seconds`.
     `full_load_attempts` runs of `full_load` may fail before `changes` goes on in its place. A new execution begins
-    at `history_limit` events, of 25,000 that AWS allows, and after `max_days`, of 365.
+    at `history_limit` events, of 25,000 that AWS allows, and after `max_days`, of 365. `partition` is that of
+    the account: `aws`, or `aws-cn`.
     """
 
     pipeline: str
@@ -58,6 +59,7 @@ class StateMachineNames:
     retry_seconds: int = 5
     history_limit: int = 20_000
     max_days: int = 300
+    partition: str = "aws"
 
     def __post_init__(self) -> None:
         if type(self.full_load) is not type(self.changes):
@@ -138,7 +140,7 @@ def _history(names: StateMachineNames) -> dict[str, State]:
         "Name.$": "$.check.successor",
         "Input": _kept(),
     }
-    started = _task(names, "arn:aws:states:::states:startExecution", follow, None, "NewExecutionFailed", "WentOver")
+    started = _task(names, "states:startExecution", follow, None, "NewExecutionFailed", "WentOver")
     started["Retry"] = [*(_retry(names, error, 0) for error in _STARTED_BEFORE), _retry(names, "States.ALL")]
     started["Catch"] = [_catch("WentOver", _STARTED_BEFORE), _catch("NewExecutionFailed")]
     return {
@@ -203,8 +205,9 @@ def _dms(names: StateMachineNames, function: str) -> dict[str, State]:
                 {"And": [is_loaded, has_errors], "Next": "TablesFailed"},
                 {**is_loaded, "Next": "StartFullLoad"},
             ],
-            "Default": "Wait",
+            "Default": "DmsLoads",
         },
+        "DmsLoads": _pass("Wait", failures=0),
         "TablesFailed": _pass("TellTables", failure=failure),
         "TellTables": _notice(names, "StartFullLoad"),
         "DmsFailed": _failure(names, "DMS loads nothing", "$.dms.message", "Correct the task, and resume it."),
@@ -220,7 +223,7 @@ def _queue(names: StateMachineNames) -> dict[str, State]:
     """
     size = "ApproximateNumberOfMessages"
     parameters = {"QueueUrl": names.queue_url, "AttributeNames": [size]}
-    resource = "arn:aws:states:::aws-sdk:sqs:getQueueAttributes"
+    resource = "aws-sdk:sqs:getQueueAttributes"
     todo = "Is the queue there, and may the state machine read its attributes?"
     return {
         "GetQueueSize": {
@@ -278,7 +281,7 @@ def _runs(names: StateMachineNames) -> dict[str, State]:
             "Choices": [
                 {"Variable": "$.phase", "StringEquals": CHANGES, "Next": "ChangesFailed"},
                 {
-                    "Variable": "$.failures",
+                    "Variable": "$.loads",
                     "NumericGreaterThanEquals": names.full_load_attempts - 1,
                     "Next": "LastFullLoadFailed",
                 },
@@ -325,7 +328,7 @@ def _task(
     """Return a state that calls a service, and calls it again with backoff where it refuses."""
     return {
         "Type": "Task",
-        "Resource": resource,
+        "Resource": f"arn:{names.partition}:states:::{resource}",
         "Parameters": parameters,
         "ResultPath": None if result is None else f"$.{result}",
         "Retry": [_retry(names, "States.ALL")],
@@ -359,7 +362,7 @@ def _call(
 ) -> State:
     """Return a state that calls a function of Lambda, and keeps these keys of its answer."""
     parameters = {"FunctionName": function, "Payload": payload}
-    called = _task(names, "arn:aws:states:::lambda:invoke", parameters, result, failed, following)
+    called = _task(names, "lambda:invoke", parameters, result, failed, following)
     return {**called, "ResultSelector": {f"{key}.$": f"$.Payload.{key}" for key in answer}}
 
 
@@ -422,7 +425,8 @@ def _failure(names: StateMachineNames, what: str, reason: str, todo: str, **chan
 
 def _run_failure(names: StateMachineNames, job: Job, what: str, phase: str) -> State:
     todo = f"See the log of this run of the {job.title}: its last line says what to do. Other tables go on."
-    return _failure(names, what, "$.reason", todo, run="", phase=phase)
+    loads = "States.MathAdd($.loads, 1)" if phase == FULL_LOAD else 0
+    return _failure(names, what, "$.reason", todo, run="", phase=phase, loads=loads)
 
 
 def _notice(names: StateMachineNames, following: str) -> State:
@@ -436,4 +440,4 @@ def _notice(names: StateMachineNames, following: str) -> State:
         "$$.Execution.Id)",
         "MessageAttributes": {"pipeline": {"DataType": "String", "StringValue": names.pipeline}},
     }
-    return _task(names, "arn:aws:states:::sns:publish", parameters, None, following, following)
+    return _task(names, "sns:publish", parameters, None, following, following)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from lakeward.entrypoints.deployment import job_resources
 from lakeward.entrypoints.deployment.functions import Function, name_of
@@ -56,11 +56,15 @@ class Workflow:
             entry_point="${EntryPoint}",
             arguments=["--settings", "${Settings}"],
             submit_parameters=f"${{{title}Parameters}}",
+            timeout_minutes=f"${{{title}Timeout}}",
         )
 
     def substitutions(self) -> Mapping[str, Value]:
         """Return the values of what the definition has as `${…}`."""
-        known: dict[str, Value] = {"QueueUrl": ref("Queue"), "NoticeTopicArn": ref("NoticeTopic")}
+        known: dict[str, Value] = {
+            "QueueUrl": ref("Queue"),
+            "NoticeTopicArn": ref("NoticeTopic"),
+        }
         if self.packaged.platform == "glue":
             return known
         sizes = {
@@ -69,6 +73,7 @@ class Workflow:
         }
         return {
             **known,
+            **{f"{title}Timeout": ref(f"{title}Timeout") for title in job_resources.TITLES},
             "ApplicationId": ref("Application"),
             "JobRoleArn": attribute("JobRole"),
             "EntryPoint": sub(job_resources.entry_point(self.packaged)),
@@ -105,7 +110,7 @@ class Workflow:
                     "StateMachineName": self.pipeline.name,
                     "StateMachineType": "STANDARD",
                     "RoleArn": attribute("StateMachineRole"),
-                    "Definition": state_machine(self.names()),
+                    "Definition": _in_any_partition(state_machine(self.names())),
                     "DefinitionSubstitutions": self.substitutions(),
                 },
             },
@@ -126,6 +131,15 @@ class Workflow:
                 },
             },
         }
+
+
+def _in_any_partition(definition: Mapping[str, Any]) -> Template:
+    """Return a definition whose calls begin with the partition of the stack."""
+    states = {name: {**state} for name, state in definition["States"].items()}
+    for state in states.values():
+        if "Resource" in state:
+            state["Resource"] = sub(state["Resource"].replace("arn:aws:", "arn:${AWS::Partition}:", 1))
+    return {**definition, "States": states}
 
 
 def parameters() -> Template:

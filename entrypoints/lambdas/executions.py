@@ -26,6 +26,9 @@ from lakeward.entrypoints.lambdas.environment import LEASES, PIPELINE, read_vari
 
 PAGE: Final = "docs/aws/orchestration.md"
 
+PHASES: Final = ("full-load", "changes")
+"""What a pipeline is in: its full load, or the changes behind it."""
+
 _LASTS: Final = 366 * 24 * 3600 * 1_000_000
 """Microseconds of a lease: an execution lasts a year at most (docs.aws.amazon.com/step-functions, quotas)."""
 
@@ -95,12 +98,14 @@ class Executions:
     def progress_of(self, name: str) -> Mapping[str, str]:
         """Return where an execution that has ended was: its `phase`, and the id of the `run` that it waited for.
 
-        It is empty where the execution entered no state.
+        It is empty where the execution entered no state, or its phase is none that there is.
         """
         for event in self._last_events(name, _EVENTS):
             entered = event.get("stateEnteredEventDetails", {}).get("input", "{}")
             content = json.loads(entered)
             if isinstance(content, dict) and "phase" in content:
+                if content["phase"] not in PHASES:
+                    return {}
                 return {key: str(content[key]) for key in ("phase", "run") if key in content}
         return {}
 

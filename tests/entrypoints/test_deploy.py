@@ -74,6 +74,16 @@ def test_package_and_settings_may_be_in_a_bucket(
     assert arguments["--settings"] == f"s3://{bucket}/shop.toml"
 
 
+def test_a_package_that_has_a_whole_bucket_is_refused(
+    lakeward: Command, s3: Buckets, tmp_path: Path, package: Path
+) -> None:
+    bucket = s3.make()
+    s3.put(f"s3://{bucket}/job.json", (package / "job.json").read_bytes())
+    write_settings(tmp_path, settings())
+    ended = lakeward(*RENDER, "--package", f"s3://{bucket}", "--to", "out", "--json")
+    assert ended.document["error"]["todo"].startswith("Package with --to s3://bucket/prefix")
+
+
 LOCAL_LAKE = settings().replace("s3://deployed-lake/tables", "lake/")
 REFUSED = {
     "a name with a dot": (settings().replace('name = "deployed"', 'name = "shop.eu"'), r"48 letters[\s\S]*no dot"),
@@ -120,6 +130,22 @@ REFUSED = {
         settings() + '[[tables."shop.orders".rules]]\nrule = "hash"\ncolumn = "status"\nkey = { env = "PEPPER" }\n',
         r"the secret env:PEPPER is on a machine[\s\S]*aws-secrets-manager:NAME",
     ),
+    "a hook of the environment": (
+        settings() + '[[notify]]\nkind = "slack"\nurl = { env = "HOOK" }\n',
+        r"the secret env:HOOK is on a machine",
+    ),
+    "tables where files land": (
+        settings(source=SOURCE.replace("deployed-landing/dms", "deployed-lake")),
+        r"`warehouse` lies within `path`[\s\S]*s3://deployed-lake/tables/ is in s3://deployed-lake/",
+    ),
+    "files for workers where files land": (
+        settings(source=SOURCE + 'format = "csv"\ncdc_path = "cdc"\nstaging = "s3://deployed-landing/dms/staging"\n'),
+        r"`staging` lies within `path`",
+    ),
+    "tables in the archive": (
+        settings(source=SOURCE + 'landing = "archived"\narchive = "s3://deployed-lake"\n'),
+        r"`warehouse` lies within `archive`",
+    ),
     "a broker": (
         settings(source='kind = "kafka"\nbootstrap = "broker:9092"\ntopic = "shop.{schema}.{table}"'),
         r"a source of the kind 'kafka' cannot be deployed",
@@ -135,6 +161,19 @@ def test_settings_that_a_job_could_not_use_are_refused_with_what_to_set(tmp_path
     file = write_settings(tmp_path, text)
     with pytest.raises(ConfigError, match=expected):
         read_pipeline(load(file), str(file))
+
+
+def test_columns_are_no_secrets_whatever_they_are_called(tmp_path: Path) -> None:
+    more = """
+[tables."shop.orders"]
+key = ["file"]
+columns = { file = "string" }
+[tables."shop.lines"]
+key = ["env"]
+columns = { env = "string" }
+"""
+    file = write_settings(tmp_path, settings(more=more))
+    assert read_pipeline(load(file), str(file)).secrets == []
 
 
 @pytest.mark.parametrize(

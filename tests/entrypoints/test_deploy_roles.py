@@ -667,17 +667,31 @@ def test_a_function_may_do_what_it_does_and_nothing_else(
     assert beyond(statements, calls) == []
 
 
+@pytest.mark.parametrize("role", ["JobRole", "StartRunRole", "HistoryCheckRole"])
+def test_a_role_writes_ledgers_and_leases_of_its_own_pipeline_alone(tmp_path: Path, role: str) -> None:
+    statements = Stack(rendered(tmp_path, "glue"), PARAMETERS).statements(role)
+    table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/deployed-leases"
+    asked = {
+        key: Call("dynamodb:PutItem", table, {"dynamodb:LeadingKeys": (key,)})
+        for key in ("deployed", "deployed/execution", "deployed-too", "other/execution")
+    }
+    refused = lacking(statements, [*asked.values()])
+    assert [one.context["dynamodb:LeadingKeys"] for one in refused] == [("deployed-too",), ("other/execution",)]
+
+
 def definition_of(stack: Stack) -> Mapping[str, Any]:
     """Return the definition of the state machine with its substitutions put in."""
     said = stack.template["Resources"]["StateMachine"]["Properties"]
     values = stack.resolve(said["DefinitionSubstitutions"])
-    text = re.sub(r"\$\{(\w+)\}", lambda found: json.dumps(values[found[1]])[1:-1], json.dumps(said["Definition"]))
+    put = {name: json.dumps(str(value))[1:-1] for name, value in values.items()}
+    text = re.sub(r"\$\{(\w+)\}", lambda found: put[found[1]], json.dumps(said["Definition"]))
     return dict(json.loads(text))
 
 
 def calls_of_task(state: Mapping[str, Any]) -> Iterator[Call]:
     """Yield what a task of the state machine takes ("IAM Policies for integrated services")."""
-    resource, said = state["Resource"].removeprefix("arn:aws:states:::"), state["Parameters"]
+    called = Stack({}, {}).resolve(state["Resource"])
+    resource, said = called.removeprefix("arn:aws:states:::"), state["Parameters"]
     here = f"{REGION}:{ACCOUNT}"
     if resource.startswith("aws-sdk:glue:"):
         action = resource.rpartition(":")[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from deployments import SOURCE, rendered, settings, words
 from pages import codes, sections, tables
 from policies import Stack
 
+from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.deployment.template import text_of
 
 FIFO = settings("delta", queue="deployed-landing.fifo")
@@ -114,6 +116,40 @@ def test_a_fifo_queue_has_a_group_for_each_table(made: dict[str, dict[str, Any]]
     assert len(statement["Condition"]["ArnEquals"]["aws:SourceArn"]) == 2
 
 
+OWN_FOLDERS = """
+[tables."shop.orders"]
+key = ["id"]
+source = { load = "full/orders", changes = "cdc/orders" }
+[tables."shop.order_lines"]
+key = ["id"]
+"""
+
+
+def test_a_table_of_a_fifo_queue_has_its_own_folders_in_one_group(tmp_path: Path) -> None:
+    text = settings("delta", queue="deployed-landing.fifo", more=OWN_FOLDERS)
+    template = rendered(tmp_path, "glue", text, kind="delta", dms="existing")
+    assert groups(template) == {
+        "dms/full/orders/": "table-1",
+        "dms/cdc/orders/": "table-1",
+        "dms/shop/order_lines/": "table-2",
+    }
+    around = text.replace("cdc/orders", "full")
+    assert groups(rendered(tmp_path, "glue", around, kind="delta", dms="existing")) == {"dms/": "deployed"}
+    with pytest.raises(ConfigError, match=r'\[tables\."shop\.orders"\.source\] says `load`'):
+        rendered(tmp_path, "glue", text, kind="delta", dms="make")
+
+
+def groups(template: dict[str, Any]) -> dict[str, str]:
+    """Return the groups of messages by the prefixes that are watched."""
+    rules = [properties(template, name) for name in words(template, "AWS::Events::Rule")]
+    return {
+        rule["EventPattern"]["detail"]["object"]["key"][0]["prefix"]: rule["Targets"][0]["SqsParameters"][
+            "MessageGroupId"
+        ]
+        for rule in rules
+    }
+
+
 def test_full_load_and_changes_have_workers_of_their_own(made: dict[str, dict[str, Any]]) -> None:
     template = made["glue iceberg"]
     parameters = template["Parameters"]
@@ -136,6 +172,31 @@ def test_a_job_of_emr_is_started_with_its_size_and_the_jars_of_its_format(made: 
     assert "--conf spark.archives=s3://jobs/shop/environment.tar.gz#environment" in said
     assert "--conf spark.dynamicAllocation.maxExecutors=3 " in said
     assert said.endswith("--conf spark.jars=/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar")
+
+
+def test_the_jobs_of_emr_are_in_a_network_and_end_after_some_time(made: dict[str, dict[str, Any]]) -> None:
+    template = made["emr transactions"]
+    network = properties(template, "Application")["NetworkConfiguration"]
+    assert network == {"SubnetIds": {"Ref": "JobSubnets"}, "SecurityGroupIds": {"Ref": "JobSecurityGroups"}}
+    assert not [name for name in ("JobSubnets", "JobSecurityGroups") if "Default" in template["Parameters"][name]]
+    machine = properties(template, "StateMachine")
+    for title, minutes in (("FullLoad", 1440), ("Changes", 60)):
+        asked = machine["Definition"]["States"][f"Start{title}"]["Parameters"]
+        assert asked["ExecutionTimeoutMinutes.$"] == f"States.StringToJson('${{{title}Timeout}}')"
+        assert machine["DefinitionSubstitutions"][f"{title}Timeout"] == {"Ref": f"{title}Timeout"}
+        assert template["Parameters"][f"{title}Timeout"]["Default"] == minutes
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_part_names_a_partition(made: dict[str, dict[str, Any]], case: str) -> None:
+    said = {**made[case], "Parameters": {}}
+    assert "arn:aws:" not in text_of(said)
+
+
+def test_a_prefix_may_be_one_letter(made: dict[str, dict[str, Any]]) -> None:
+    pattern = made["glue iceberg"]["Parameters"]["PackagePrefix"]["AllowedPattern"]
+    found = [text for text in ("a", "a/b", "/a", "a/", "/", "") if re.fullmatch(pattern, text)]
+    assert found == ["a", "a/b"]
 
 
 def test_the_endpoint_has_the_settings_that_we_recommend(made: dict[str, dict[str, Any]]) -> None:

@@ -41,11 +41,11 @@ _REFERS_BY_ARN = ("AWS::SNS::Topic", "AWS::StepFunctions::StateMachine", "AWS::D
 
 @dataclass(frozen=True)
 class Call:
-    """An action on a resource, as IAM is asked for it, with the values of its condition keys."""
+    """An action on a resource, as IAM is asked for it, with the values of its condition keys: one, or several."""
 
     action: str
     resource: str
-    context: Mapping[str, str] = field(default_factory=dict, hash=False)
+    context: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,17 @@ class Statement:
         )
 
     def _holds(self, operator: str, keys: Mapping[str, Any], call: Call) -> bool:
-        is_like = {"StringLike": True, "StringEquals": False}[operator]
+        compared = operator.removeprefix("ForAllValues:")
+        is_like = {"StringLike": True, "StringEquals": False}[compared]
         for key, wanted in keys.items():
             values = [wanted] if isinstance(wanted, str) else wanted
             found = call.context.get(key)
-            if found is None or not any(_matches(one, found) if is_like else one == found for one in values):
-                return False
+            if found is None:
+                return False  # IAM would take a `ForAllValues` for true: a call of the tests says what it asks
+            assert isinstance(found, str) == (compared == operator)
+            for text in [found] if isinstance(found, str) else found:
+                if not any(_matches(one, text) if is_like else one == text for one in values):
+                    return False
         return True
 
 
@@ -215,12 +220,30 @@ def _of_dynamodb(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
         for item in asked["TransactItems"]:
             for kind, said in item.items():
                 action = {"ConditionCheck": "ConditionCheckItem", "Put": "PutItem"}[kind]
-                yield Call(f"dynamodb:{action}", _table(said["TableName"]))
+                yield Call(f"dynamodb:{action}", _table(said["TableName"]), _leading(said))
     elif operation in ("BatchGetItem", "BatchWriteItem"):
-        yield from (Call(f"dynamodb:{operation}", _table(name)) for name in asked["RequestItems"])
+        for name, said in asked["RequestItems"].items():
+            yield Call(f"dynamodb:{operation}", _table(name), _leading(said))
     else:
         index = f"/index/{asked['IndexName']}" if "IndexName" in asked else ""
-        yield Call(f"dynamodb:{operation}", _table(asked["TableName"]) + index)
+        yield Call(f"dynamodb:{operation}", _table(asked["TableName"]) + index, _leading(asked))
+
+
+def _leading(asked: Any) -> Mapping[str, tuple[str, ...]]:
+    """Return the partition keys that are asked for, of the tables of ledgers and leases."""
+    return {"dynamodb:LeadingKeys": (*dict.fromkeys(_partition_keys(asked)),)}
+
+
+def _partition_keys(asked: Any) -> Iterator[str]:
+    if isinstance(asked, list):
+        for inner in asked:
+            yield from _partition_keys(inner)
+    elif isinstance(asked, Mapping):
+        for name, inner in asked.items():
+            if name in ("ledger", "lease", ":ledger") and {*inner} == {"S"}:
+                yield inner["S"]
+            else:
+                yield from _partition_keys(inner)
 
 
 def _table(name: str) -> str:

@@ -238,6 +238,15 @@ def test_a_full_load_that_fails_is_left_to_usual_runs_in_the_end(shop: Shop) -> 
     assert shop.run(3).number_of_workers is None
 
 
+def test_failures_of_others_leave_the_full_load_its_attempts(shop: Shop) -> None:
+    before = {"phase": "full-load", "failures": 7}
+    execution = shop.start(before, full_load_attempts=2, notice_at=(8,))
+    shop.end(1, "FAILED")
+    assert "the full load failed." in shop.notice()["Message"]
+    assert shop.run(2).number_of_workers == 20
+    assert [content["loads"] for name, content in shop.aws.entered(execution) if name == "Failed"] == [1]
+
+
 def test_a_new_execution_goes_on_before_the_history_is_full(shop: Shop) -> None:
     first = shop.begin(history_limit=60)
     shop.run(1)
@@ -246,7 +255,7 @@ def test_a_new_execution_goes_on_before_the_history_is_full(shop: Shop) -> None:
     assert shop.aws.called.count("check") > 2
     (second,) = [name for name, state in shop.aws.executions(shop.machine).items() if state == "RUNNING"]
     assert shop.event().endswith(f":{second}")
-    carried = {"phase": "full-load", "run": shop.run(1).job_run_id, "failures": 0, "idle": 0}
+    carried = {"phase": "full-load", "run": shop.run(1).job_run_id, "failures": 0, "loads": 0, "idle": 0}
     assert shop.aws.entered(shop.event())[0][1] == carried
     assert len(shop.runs()) == 1
 
@@ -268,6 +277,8 @@ def test_the_full_load_waits_for_that_of_dms(shop: Shop) -> None:
     assert "is at 99 %. the endpoint does not answer. To do: Correct the task" in shop.notice()["Message"]
     assert shop.runs() == []
     shop.dms |= {"Status": "running", "LastFailureMessage": ""}
+    shop.wait_for(execution, "DmsLoads", times=3)
+    assert [content["failures"] for name, content in shop.aws.entered(execution) if name == "Wait"][-1] == 0
     shop.dms["ReplicationTaskStats"] = {"FullLoadProgressPercent": 100, "TablesLoaded": 3, "TablesErrored": 1}
     assert shop.run(1).number_of_workers == 20
     assert "1 table ended with an error. To do: Reload these tables" in shop.notice()["Message"]
@@ -330,6 +341,9 @@ def test_an_unknown_phase_ends_the_execution_with_a_notice(shop: Shop) -> None:
     execution = shop.start({"phase": "later"})
     assert "the input is wrong. Found: later. To do:" in shop.notice()["Message"]
     assert shop.ended(execution) == "FAILED"
+    following = shop.event()
+    shop.run(1)
+    assert shop.aws.entered(following)[0][1] == {}
 
 
 @pytest.mark.long
@@ -351,12 +365,14 @@ def test_a_pipeline_on_emr_serverless(shop: Shop) -> None:
         role=ROLE,
         entry_point="s3://shop/lakeward_job.py",
         arguments=["--settings", "s3://shop/lakeward.toml"],
+        timeout_minutes="90",
     )
     execution = shop.begin(full_load=job, changes=job)
     runs = emrserverless_backends[DEFAULT_ACCOUNT_ID][REGION].job_runs
     wait_until(lambda: runs.get(application))
     (load,) = runs[application]
     assert load.name == execution.rpartition(":")[2]
+    assert load.execution_timeout_minutes == 90
     assert load.job_driver["sparkSubmit"]["entryPointArguments"][-2:] == ["--task_id", "full-load"]
     load.state = "SUCCESS"
     shop.wait_for(execution, "Idle")
