@@ -89,10 +89,18 @@ def render(
     from lakeward.entrypoints.deployment.template import template, text_of  # noqa: PLC0415
 
     start_logging("off", debug=debug)
+    if to == "-" and as_json:
+        raise ConfigError(
+            "--to - and --json both write to standard output",
+            found="a template, and a document about its files",
+            todo="Leave --json out for the template, or name a folder with --to.",
+        )
     pipeline = read_pipeline(load(settings), settings)
     packaged = read_package(package, platform)
     side = dms or ("make" if pipeline.source_kind == "dms" else "none")
     made = template(pipeline, packaged, side, poll)
+    if pipeline.unmeasured:
+        view.console(stderr=True).print(plain(_UNMEASURED), soft_wrap=True)
     if to == "-":
         sys.stdout.write(text_of(made))
         return 0
@@ -100,11 +108,11 @@ def render(
     _write(Path(to), archive, text_of(made))
     if as_json:
         files = {"template": str(Path(to) / TEMPLATE), "functions": str(Path(to) / archive)}
-        documents.emit("deploy render", {"platform": platform, "dms": side, **files, "exit_code": 0})
+        warnings = [_UNMEASURED] if pipeline.unmeasured else []
+        said = {"platform": platform, "dms": side, **files, "warnings": warnings, "exit_code": 0}
+        documents.emit("deploy render", said)
         return 0
     _tell(Path(to), archive, made)
-    if pipeline.unmeasured:
-        view.console(stderr=True).print(plain(_UNMEASURED), soft_wrap=True)
     return 0
 
 

@@ -1,12 +1,13 @@
-"""What somebody must be told: lag, held keys, failed tables and runs, dead letters; by a topic of SNS."""
+"""What somebody must be told, by a topic of SNS: lag, held keys, failed tables and runs, dead letters, silence."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakeward.entrypoints.deployment.intrinsics import Template, is_given, ref
-from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
+from lakeward.entrypoints.deployment.intrinsics import Template, Value, is_given, ref
+from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, Dms
 
 _PERIOD: Final = 300
 """Seconds of which an alarm takes the largest value, or the sum."""
@@ -20,9 +21,32 @@ _OF_RUNS: Final[Mapping[str, tuple[str, str, int | str, str]]] = {
 statistic, least value that alarms (or its parameter), words."""
 
 
-def parameters() -> Template:
+_SILENT: Final = ("FailedTables",)
+"""Alarms that do not say when they end: a table that failed has no better run behind it, where none was made."""
+
+_NO_RUN: Final = (6, 3600)
+"""Hours without a run that alarm, and the seconds of one: the state machine makes one each hour."""
+
+_OF_DMS: Final = {
+    "DmsSource": ("CDCLatencySource", "DMS is behind the source database, or its task stands still."),
+    "DmsTarget": ("CDCLatencyTarget", "DMS writes its files late, or its task stands still."),
+}
+"""Alarms on a replication task: metric, words. A task that has stopped measures nothing."""
+
+_PERIODS_OF_DMS: Final = 3
+
+
+def parameters(dms_side: Dms) -> Template:
     """Return who is told, and from which lag on."""
+    instance = {
+        "ReplicationInstanceName": {
+            "Type": "String",
+            "Default": "",
+            "Description": "The identifier of the instance of the task, for alarms on its latency; empty for none.",
+        }
+    }
     return {
+        **(instance if dms_side == "existing" else {}),
         "NoticeEmail": {
             "Type": "String",
             "Default": "",
@@ -42,6 +66,38 @@ def conditions() -> Template:
     return {"HasNoticeEmail": is_given("NoticeEmail")}
 
 
+def conditions_of_dms(dms_side: Dms) -> Template:
+    """Return whether there are alarms on a task that was there before."""
+    return {"HasReplicationInstance": is_given("ReplicationInstanceName")} if dms_side == "existing" else {}
+
+
+def of_dms(pipeline: DeployedPipeline, dms_side: Dms, task: Value | None) -> Template:
+    """Return the alarms on a replication task, by its ARN; none without one.
+
+    The lag of tables does not tell of a task that has stopped: it is that of the newest event when it came.
+    """
+    if task is None:
+        return {}
+    instance = instance_name(pipeline) if dms_side == "make" else ref("ReplicationInstanceName")
+    named = {"Fn::Select": [6, {"Fn::Split": [":", task]}]}
+    only = {"Condition": "HasReplicationInstance"} if dms_side == "existing" else {}
+    found = {}
+    for title, (metric, words) in _OF_DMS.items():
+        dimensions = {"ReplicationInstanceIdentifier": instance, "ReplicationTaskIdentifier": named}
+        measured = {
+            **_metric("AWS/DMS", metric, dimensions, "Maximum"),
+            "EvaluationPeriods": _PERIODS_OF_DMS,
+            "TreatMissingData": "breaching",
+        }
+        found[f"{title}Alarm"] = {**only, **_alarm(pipeline, title, words, measured, ref("LagAlarmSeconds"))}
+    return found
+
+
+def instance_name(pipeline: DeployedPipeline) -> str:
+    """Return what the replication instance of a template is called: DMS takes small letters, digits and hyphens."""
+    return re.sub("[-_]+", "-", f"lakeward-{pipeline.name.lower()}").strip("-")
+
+
 def resources(pipeline: DeployedPipeline) -> Template:
     """Return the topic, who may write to it, and the alarms."""
     found: dict[str, Any] = {
@@ -55,8 +111,12 @@ def resources(pipeline: DeployedPipeline) -> Template:
     of_pipeline = {"Pipeline": pipeline.name}
     for title, (metric, statistic, threshold, words) in _OF_RUNS.items():
         least = ref(threshold) if isinstance(threshold, str) else threshold
-        measured = _metric(pipeline.metrics, metric, of_pipeline, statistic)
+        measured = dict(_metric(pipeline.metrics, metric, of_pipeline, statistic))
+        if statistic == "Maximum":
+            measured["TreatMissingData"] = "ignore"  # between two runs it is as it was
         found[f"{title}Alarm"] = _alarm(pipeline, title, words, measured, least)
+    if not pipeline.unmeasured:
+        found["NoRunsAlarm"] = _no_runs(pipeline, of_pipeline)
     dead = {"QueueName": pipeline.queue.dead_letters}
     found["DeadLettersAlarm"] = _alarm(
         pipeline,
@@ -65,7 +125,7 @@ def resources(pipeline: DeployedPipeline) -> Template:
         _metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", dead, "Maximum"),
         1,
     )
-    for title, metric in (("FailedRuns", "ExecutionsFailed"), ("TimedOutRuns", "ExecutionsTimedOut")):
+    for title, metric in (("FailedRuns", "ExecutionsFailed"), ("AbortedRuns", "ExecutionsAborted")):
         found[f"{title}Alarm"] = _alarm(
             pipeline,
             title,
@@ -76,6 +136,18 @@ def resources(pipeline: DeployedPipeline) -> Template:
     return found
 
 
+def _no_runs(pipeline: DeployedPipeline, of_pipeline: Mapping[str, Any]) -> Template:
+    periods, seconds = _NO_RUN
+    measured = {
+        **_metric(pipeline.metrics, "RunSeconds", of_pipeline, "SampleCount"),
+        "Period": seconds,
+        "EvaluationPeriods": periods,
+        "TreatMissingData": "breaching",
+        "ComparisonOperator": "LessThanThreshold",
+    }
+    return _alarm(pipeline, "NoRuns", f"No run has ended for {periods} hours.", measured, 1)
+
+
 def _alarm(
     pipeline: DeployedPipeline, title: str, words: str, measured: Mapping[str, Any], threshold: Any
 ) -> Template:
@@ -84,13 +156,13 @@ def _alarm(
         "Properties": {
             "AlarmName": f"{pipeline.name}-{title}",
             "AlarmDescription": words,
-            **measured,
             "ComparisonOperator": "GreaterThanOrEqualToThreshold",
             "Threshold": threshold,
             "EvaluationPeriods": 1,
             "TreatMissingData": "notBreaching",
+            **measured,
             "AlarmActions": [ref("NoticeTopic")],
-            "OKActions": [ref("NoticeTopic")],
+            **({} if title in _SILENT else {"OKActions": [ref("NoticeTopic")]}),
         },
     }
 

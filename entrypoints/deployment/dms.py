@@ -9,7 +9,8 @@ from typing import Any, Final
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.deployment.intrinsics import NO_VALUE, Template, attribute, either, ref, sub
+from lakeward.entrypoints.deployment.alarms import instance_name
+from lakeward.entrypoints.deployment.intrinsics import NO_VALUE, Template, attribute, either, is_given, ref, sub
 from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, Place, tables_of_patterns
 from lakeward.entrypoints.deployment.policies import allow, list_bucket, objects_below, role
 
@@ -23,6 +24,13 @@ _ENGINES: Final = {
     "oracle": "OracleSettings",
 }
 """The engines of sources, and where an endpoint of each says which secret has its login."""
+
+_SSL_MODES: Final = {
+    "MySqlSettings": ("none", "verify-ca", "verify-full"),
+    "MicrosoftSqlServerSettings": ("none", "require", "verify-full"),
+    "OracleSettings": ("none", "verify-ca"),
+}
+"""What DMS knows of the modes, where not all ("Using SSL with AWS Database Migration Service")."""
 
 _OF_CSV: Final = ("delimiter", "row_delimiter", "null_text", "no_sup_value", "quote", "trim_padding", "header")
 """Settings of the source that mean something for CSV alone."""
@@ -68,7 +76,22 @@ def parameters() -> Template:
             "AllowedValues": [*_ENGINES],
             "Description": "The engine of the source database, as DMS calls it.",
         },
-        "SourceDatabase": {"Type": "String", "Description": "The name of the source database."},
+        "SourceDatabase": {
+            "Type": "String",
+            "Default": "",
+            "Description": "The name of the source database; none for MySQL and MariaDB.",
+        },
+        "SourceSslMode": {
+            "Type": "String",
+            "Default": "require",
+            "AllowedValues": ["none", "require", "verify-ca", "verify-full"],
+            "Description": "Whether the connection to the source is encrypted, and its certificate looked at.",
+        },
+        "SourceCertificateArn": {
+            "Type": "String",
+            "Default": "",
+            "Description": "The certificate of an authority, as DMS has it: for verify-ca and verify-full.",
+        },
         "SourceSecretArn": {
             "Type": "String",
             "AllowedPattern": "arn:aws[a-z-]*:secretsmanager:.*",
@@ -109,8 +132,43 @@ def parameters() -> Template:
     }
 
 
+def rules() -> Template:
+    """Return what CloudFormation holds the parameters to before it makes anything."""
+    database = {"Fn::Not": [{"Fn::Equals": [ref("SourceDatabase"), ""]}]}
+    needing = [engine for engine, settings in _ENGINES.items() if settings != "MySqlSettings"]
+    named = {"Assert": database, "AssertDescription": "Say SourceDatabase, which this engine needs."}
+    certificate = {"Fn::Not": [{"Fn::Equals": [ref("SourceCertificateArn"), ""]}]}
+    shown = {
+        "Assert": certificate,
+        "AssertDescription": "Say SourceCertificateArn: verify-ca and verify-full look at a certificate.",
+    }
+    found = {
+        "DatabaseIsNamed": {"RuleCondition": _is_one("SourceEngine", needing), "Assertions": [named]},
+        "CertificateIsThere": {
+            "RuleCondition": _is_one("SourceSslMode", ["verify-ca", "verify-full"]),
+            "Assertions": [shown],
+        },
+    }
+    for settings, modes in _SSL_MODES.items():
+        said = {
+            "Assert": _is_one("SourceSslMode", modes),
+            "AssertDescription": f"Of this engine DMS knows these for SourceSslMode: {', '.join(modes)}.",
+        }
+        condition = _is_one("SourceEngine", _engines_by_settings()[settings])
+        found[f"SslModeOf{settings}"] = {"RuleCondition": condition, "Assertions": [said]}
+    return found
+
+
+def _is_one(parameter: str, values: Sequence[str]) -> Template:
+    return {"Fn::Contains": [[*values], ref(parameter)]}
+
+
 def conditions() -> Template:
-    """Return the conditions that choose the settings of the engine."""
+    """Return the conditions that choose the settings of the engine, and whether it has a certificate."""
+    return {"HasSourceCertificate": is_given("SourceCertificateArn"), **_conditions_of_engines()}
+
+
+def _conditions_of_engines() -> Template:
     return {
         _condition(settings): {"Fn::Or": [{"Fn::Equals": [ref("SourceEngine"), engine]} for engine in engines]}
         if len(engines) > 1
@@ -149,6 +207,7 @@ def resources(pipeline: DeployedPipeline) -> Template:
         "ReplicationInstance": {
             "Type": "AWS::DMS::ReplicationInstance",
             "Properties": {
+                "ReplicationInstanceIdentifier": instance_name(pipeline),
                 "ReplicationInstanceClass": ref("ReplicationInstanceClass"),
                 "AllocatedStorage": ref("ReplicationStorage"),
                 "PubliclyAccessible": False,
@@ -196,6 +255,8 @@ def _source_endpoint() -> Template:
             "EndpointType": "source",
             "EngineName": ref("SourceEngine"),
             "DatabaseName": either(_condition("MySqlSettings"), NO_VALUE, ref("SourceDatabase")),
+            "SslMode": ref("SourceSslMode"),
+            "CertificateArn": either("HasSourceCertificate", ref("SourceCertificateArn")),
             **own,
         },
     }

@@ -61,8 +61,8 @@ class ServerlessJob:
     """A job run of an application of EMR Serverless, with what spark-submit is given.
 
     `submit_parameters` is a text of options of spark-submit. A run is ended after `timeout_minutes`, which may be
-    a substitution of CloudFormation; None is what EMR has, 12 hours. `state` and `reason` are what EMR calls the state
-    of a run, and its words on it.
+    a substitution of CloudFormation; None is what EMR has, 12 hours. `state` and `reason` are what EMR calls the
+    state of a run, and its words on it.
     """
 
     application: str

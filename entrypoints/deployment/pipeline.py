@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions, place
@@ -24,6 +24,9 @@ from lakeward.entrypoints.sections import RegistrationSettings
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.stores import address
 from lakeward.plugins.options import validated
+
+Dms: TypeAlias = Literal["make", "existing", "none"]
+"""Whether a template makes the replication task, is told of one that is there, or knows of none."""
 
 FORMATS: Final = ("iceberg", "delta", "hudi")
 _SOURCES: Final[Mapping[str, type[DmsOptions] | type[FilesOptions]]] = {"dms": DmsOptions, "files": FilesOptions}
@@ -125,12 +128,12 @@ class DeployedPipeline:
 
     `databases` are those of the Glue catalog that Iceberg keeps its tables in; None where it has another catalog,
     and for the other formats. Iceberg takes on the role `assumed`, if there is one. `staging` is where a source
-    keeps files for Spark's workers, if not in the warehouse, and `topics` are told how runs end. Runs write metrics
-    into the namespace `metrics`, unless they are `unmeasured`. `tables` are those of the source, in the order of
-    the settings, with the `folders` below the landing in which DMS keeps the files of each; those of tables
-    that are `apart` are not as the source has them. `patterns` stand for more of them, and no table reads those that are
-    `skipped`. With `matches_images` a table has no key, and finds rows by all that they were. `settings` is the
-    address of the settings, by kind and name; None of a file.
+    keeps files for Spark's workers, if not in the warehouse, and `topics` are told how runs end. Runs write
+    metrics into the namespace `metrics`, unless they are `unmeasured`. `tables` are those of the source, in the
+    order of the settings, with the `folders` below the landing in which DMS keeps the files of each; those of
+    tables that are `apart` are not as the source has them. `patterns` stand for more of them, and no table reads
+    those that are `skipped`. With `matches_images` a table has no key, and finds rows by all that they were.
+    `settings` is the address of the settings, by kind and name; None of a file.
     """
 
     name: str

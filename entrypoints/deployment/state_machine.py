@@ -1,9 +1,10 @@
 """The state machine of a pipeline, in Amazon States Language with JSONPath (docs/aws/orchestration.md).
 
-What passes from state to state, and from an execution to the next, is the `phase` ("full-load" or "changes"), the
-id of the `run` that is waited for ("" if none is), how many `failures` there were in a row, how many runs of
-the full load failed (`loads`), and how many times the queue was found empty in a row (`idle`). Each turn begins with the
-check of the history, so that an execution ends between two turns, and a new one goes on with the same.
+What passes from state to state, and from an execution to the next, is the `phase` ("full-load" or "changes"),
+the id of the `run` that is waited for ("" if none is), how many `failures` there were in a row, how many runs
+of the full load failed (`loads`), and how many times the queue was found empty in a row (`idle`). Each turn
+begins with the check of the history, so that an execution ends between two turns, and a new one goes on with
+the same.
 """
 
 from __future__ import annotations

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.deployment import alarms, buckets, dms, functions, job_resources, queues, stores, workflow
 from lakeward.entrypoints.deployment.intrinsics import Template, Value, ref
 from lakeward.entrypoints.deployment.job_role import job_role
 from lakeward.entrypoints.deployment.packaged_job import PackagedJob
-from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
-
-Dms: TypeAlias = Literal["make", "existing", "none"]
-"""Whether a template makes the replication task, is told of one that is there, or knows of none."""
+from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, Dms
 
 _TASK: Final = {
     "ReplicationTaskArn": {
@@ -52,13 +49,15 @@ def template(
             **workflow.parameters(),
             **buckets.parameters(pipeline),
             **stores.parameters(pipeline),
-            **alarms.parameters(),
+            **alarms.parameters(dms_side),
             **(dms.parameters() if made_dms else _TASK if dms_side == "existing" else {}),
         },
+        **({"Rules": dms.rules()} if made_dms else {}),
         "Conditions": {
             **buckets.conditions(pipeline),
             **stores.conditions(),
             **alarms.conditions(),
+            **alarms.conditions_of_dms(dms_side),
             **(dms.conditions() if made_dms else {}),
         },
         "Resources": {
@@ -70,6 +69,7 @@ def template(
             **functions.resources(pipeline, called),
             **flow.resources(),
             **alarms.resources(pipeline),
+            **alarms.of_dms(pipeline, dms_side, tasks.get(dms_side)),
             **(dms.resources(pipeline) if made_dms else {}),
         },
         "Outputs": _outputs(made_dms=made_dms),

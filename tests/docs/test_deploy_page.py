@@ -17,7 +17,7 @@ from pages import codes, fences, prose, sections, tables, text
 from policies import Stack
 
 from lakeward.entrypoints import cli
-from lakeward.entrypoints.deployment.template import Dms
+from lakeward.entrypoints.deployment.pipeline import Dms
 
 PAGE, COST = "docs/aws/deploy.md", "docs/aws/cost.md"
 PLATFORMS = ("glue", "emr-serverless")
@@ -186,12 +186,20 @@ def test_the_commands_of_aws_are_operations_with_these_parameters() -> None:
     assert found > 15
 
 
+def test_the_target_of_the_schedule_is_one_that_the_scheduler_takes() -> None:
+    (said,) = (json.loads(block.content) for block in fences(PAGE, "json") if block.name == "maintain.json")
+    model = botocore.session.get_session().get_service_model("scheduler").shape_for("Target")
+    assert {*said} <= {*model.members}
+    assert {*said["RetryPolicy"]} <= {*model.members["RetryPolicy"].members}
+    assert json.loads(said["Input"]) == {"JobName": "shop-changes", "Arguments": {"--command": "maintain"}}
+
+
 @pytest.fixture(scope="module")
 def every(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Return templates that have between them all that there may be."""
     folder = tmp_path_factory.mktemp("every")
     made = [rendered(folder, platform, dms=side) for platform in PLATFORMS for side in SIDES]
-    return [*made, rendered(folder, "glue", settings(source=ARCHIVED))]
+    return [*made, rendered(folder, "glue", settings(source=ARCHIVED) + '[metrics]\nformat = "cloudwatch"\n')]
 
 
 def test_the_parameters_are_those_of_the_templates(every: list[dict[str, Any]]) -> None:

@@ -30,6 +30,7 @@ def test_the_template_and_the_code_of_the_functions_are_written(
     for folder in ("one", "two"):
         ended = lakeward(*RENDER, "--package", str(package), "--to", folder, "--json")
         assert (ended.code, ended.document["dms"]) == (0, "make")
+        assert "will see nothing" in ended.document["warnings"][0]
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
     assert one == two
     template, (archive,) = json.loads(one.pop("template.json")), one
@@ -55,6 +56,9 @@ def test_it_prints_the_template(lakeward: Command, tmp_path: Path, package: Path
     ended = lakeward(*RENDER, "--package", str(package), "--to", "-", "--dms", "none")
     assert json.loads(ended.out)["AWSTemplateFormatVersion"] == "2010-09-09"
     assert not [*tmp_path.rglob("template.json")]
+    assert "will see nothing" in ended.err
+    ended = lakeward(*RENDER, "--package", str(package), "--to", "-", "--json")
+    assert ended.document["error"]["what"] == "--to - and --json both write to standard output"
 
 
 def test_package_and_settings_may_be_in_a_bucket(

@@ -73,8 +73,23 @@ def alarms_of_runs(folder: Path) -> Mapping[str, Mapping[str, Any]]:
     """Return the alarms of a template on what is no metric of AWS, with the defaults of its parameters."""
     template = rendered(folder / "deployed", "glue", settings() + METRICS_OF_CLOUDWATCH)
     stack = Stack(template, {})
-    found = {name: stack.resolve(template["Resources"][name]["Properties"]) for name in names(template)}
-    return {name: one for name, one in found.items() if not one["Namespace"].startswith("AWS/")}
+    found = {name: template["Resources"][name]["Properties"] for name in names(template)}
+    return {name: stack.resolve(one) for name, one in found.items() if not one["Namespace"].startswith("AWS/")}
+
+
+def test_an_alarm_begins_where_no_run_writes_metrics(tmp_path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    alarm = alarms_of_runs(tmp_path)["NoRunsAlarm"]
+    assert len(values(alarm, lines)) == 1
+    assert (alarm["Statistic"], alarm["ComparisonOperator"], alarm["Threshold"]) == (
+        *("SampleCount", "LessThanThreshold"),
+        1,
+    )
+    assert (alarm["TreatMissingData"], alarm["Period"] * alarm["EvaluationPeriods"]) == ("breaching", 6 * 3600)
+    assert "NoRunsAlarm" not in rendered(tmp_path / "unmeasured", "glue", settings())["Resources"]
+
+
+def alarms_by_value(folder: Path) -> Mapping[str, Mapping[str, Any]]:
+    return {name: one for name, one in alarms_of_runs(folder).items() if name != "NoRunsAlarm"}
 
 
 def names(template: Mapping[str, Any]) -> Sequence[str]:
@@ -100,7 +115,7 @@ def values(alarm: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> Sequ
 def test_each_alarm_looks_at_a_metric_that_runs_write_and_begins_with_it(
     tmp_path: Path, lines: Sequence[Mapping[str, Any]]
 ) -> None:
-    alarms = alarms_of_runs(tmp_path)
+    alarms = alarms_by_value(tmp_path)
     assert {*alarms} == {"LagAlarm", "HeldKeysAlarm", "FailedTablesAlarm"}
     for name, alarm in alarms.items():
         (value,) = values(alarm, lines)
@@ -110,7 +125,9 @@ def test_each_alarm_looks_at_a_metric_that_runs_write_and_begins_with_it(
 
 def test_each_alarm_takes_the_statistic_that_its_metric_has(tmp_path: Path) -> None:
     kinds = {metric.name.title().replace("_", ""): metric.kind for metric in METRICS}
-    for alarm in alarms_of_runs(tmp_path).values():
+    for name, alarm in alarms_by_value(tmp_path).items():
+        assert alarm["TreatMissingData"] == ("notBreaching" if name == "FailedTablesAlarm" else "ignore")
+        assert ("OKActions" in alarm) == (name != "FailedTablesAlarm")
         assert alarm["Statistic"] == {"counter": "Sum", "gauge": "Maximum"}[kinds[alarm["MetricName"]]]
 
 

@@ -48,8 +48,7 @@ from lakeward.core.schema import parse_type
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.deployment.job_role import job_role
-from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, read_pipeline
-from lakeward.entrypoints.deployment.template import Dms
+from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, Dms, read_pipeline
 from lakeward.entrypoints.lambdas import dms_status, history_check, start_run
 from lakeward.entrypoints.settings import Configured, load
 from lakeward.plugins import Runtime

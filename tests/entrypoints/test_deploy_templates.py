@@ -236,12 +236,66 @@ def test_the_task_loads_the_tables_of_the_settings(tmp_path: Path) -> None:
     assert task["MigrationType"] == "full-load-and-cdc"
 
 
+@pytest.mark.parametrize("case", ["glue iceberg", "glue delta fifo"])
+def test_alarms_look_at_the_task_of_dms(made: dict[str, dict[str, Any]], case: str) -> None:
+    template = made[case]
+    for title, metric in (("DmsSource", "CDCLatencySource"), ("DmsTarget", "CDCLatencyTarget")):
+        alarm = properties(template, f"{title}Alarm")
+        assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/DMS", metric)
+        assert alarm["TreatMissingData"] == "breaching"
+        (instance, task) = alarm["Dimensions"]
+        assert task["Value"]["Fn::Select"][0] == 6
+        if case == "glue iceberg":
+            assert instance["Value"] == properties(template, "ReplicationInstance")["ReplicationInstanceIdentifier"]
+        else:
+            assert instance["Value"] == {"Ref": "ReplicationInstanceName"}
+            assert template["Resources"][f"{title}Alarm"]["Condition"] == "HasReplicationInstance"
+
+
+def test_the_source_is_reached_by_modes_that_dms_knows_for_its_engine(made: dict[str, dict[str, Any]]) -> None:
+    template = made["glue iceberg"]
+    assert template["Parameters"]["SourceSslMode"]["Default"] == "require"
+    assert properties(template, "SourceEndpoint")["SslMode"] == {"Ref": "SourceSslMode"}
+    assert refusals(template, SourceDatabase="shop") == []
+    assert refusals(template) == ["DatabaseIsNamed"]
+    assert refusals(template, SourceEngine="mysql") == ["SslModeOfMySqlSettings"]
+    assert refusals(template, SourceEngine="aurora", SourceSslMode="verify-ca") == ["CertificateIsThere"]
+    known = {"SourceSslMode": "verify-ca", "SourceCertificateArn": "arn:aws:dms:eu-central-1:123456789012:cert:A"}
+    assert refusals(template, SourceEngine="mariadb", **known) == []
+    assert refusals(template, SourceEngine="sqlserver", SourceDatabase="shop", **known) == [
+        "SslModeOfMicrosoftSqlServerSettings"
+    ]
+    assert refusals(template, SourceEngine="oracle", SourceDatabase="shop") == ["SslModeOfOracleSettings"]
+
+
+def refusals(template: dict[str, Any], **given: str) -> list[str]:
+    """Return the rules of a template that parameters are against."""
+    values = {name: one.get("Default") for name, one in template["Parameters"].items()} | given
+
+    def holds(said: dict[str, Any]) -> bool:
+        ((function, operands),) = said.items()
+        if function == "Fn::Not":
+            return not holds(operands[0])
+        first, second = operands
+        if function == "Fn::Equals":
+            return bool(values[first["Ref"]] == second)
+        assert function == "Fn::Contains"
+        return values[second["Ref"]] in first
+
+    return [
+        name
+        for name, rule in template["Rules"].items()
+        if holds(rule["RuleCondition"]) and not all(holds(one["Assert"]) for one in rule["Assertions"])
+    ]
+
+
 def test_alarms_look_at_all_tables_of_the_pipeline(made: dict[str, dict[str, Any]]) -> None:
     template = made["glue iceberg"]
     alarms = {name: properties(template, name) for name in words(template, "AWS::CloudWatch::Alarm")}
     assert {*alarms} == {
         *("LagAlarm", "HeldKeysAlarm", "FailedTablesAlarm"),
-        *("DeadLettersAlarm", "FailedRunsAlarm", "TimedOutRunsAlarm"),
+        *("DeadLettersAlarm", "FailedRunsAlarm", "AbortedRunsAlarm"),
+        *("DmsSourceAlarm", "DmsTargetAlarm"),
     }
     of_runs = {name: alarms[f"{name}Alarm"] for name in ("Lag", "HeldKeys", "FailedTables")}
     assert [one["MetricName"] for one in of_runs.values()] == ["LagSeconds", "HeldKeys", "Failures"]

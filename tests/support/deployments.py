@@ -11,8 +11,8 @@ from typing import Any
 from fake_index import make_wheel
 
 from lakeward.entrypoints.deployment.packaged_job import read_package
-from lakeward.entrypoints.deployment.pipeline import read_pipeline
-from lakeward.entrypoints.deployment.template import Dms, template
+from lakeward.entrypoints.deployment.pipeline import Dms, read_pipeline
+from lakeward.entrypoints.deployment.template import template
 from lakeward.entrypoints.job_package import start
 from lakeward.entrypoints.job_package.building import MANIFEST
 from lakeward.entrypoints.job_package.releases import find_release
@@ -106,6 +106,8 @@ def rendered(
 PARAMETERS = {
     "PackageBucket": "deployed-jobs",
     "PackagePrefix": "lakeward",
+    "JobSubnets": "subnet-0a1,subnet-0b2",
+    "JobSecurityGroups": "sg-0c3",
     "ReplicationTaskArn": "arn:aws:dms:eu-central-1:123456789012:task:deployed",
 }
 
