@@ -258,6 +258,12 @@ def test_the_costs_of_runs_are_those_of_the_formula() -> None:
     assert dollars(10 * 2 * 2 * DPU) in text(COST)
 
 
+def test_the_costs_of_alarms_are_those_of_a_template_with_all_of_them(every: list[dict[str, Any]]) -> None:
+    kinds = [one["Type"] for one in every[-1]["Resources"].values()]
+    count = kinds.count("AWS::CloudWatch::Alarm")
+    assert f"| alarms: {count} | {dollars(count * 0.10)} |" in text(COST)
+
+
 def test_the_steps_of_a_look_are_those_of_the_state_machine(every: list[dict[str, Any]]) -> None:
     """An empty queue: the default of each choice, from the check of the history to the wait."""
     states = every[0]["Resources"]["StateMachine"]["Properties"]["Definition"]["States"]
