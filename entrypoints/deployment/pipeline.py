@@ -201,7 +201,7 @@ def read_pipeline(configured: Configured, address_of_settings: str) -> DeployedP
         unmeasured=settings.metrics.format != "cloudwatch",
         queue=_queue(settings.queue.kind, settings.queue.model_extra or {}, str(configured.file)),
         ledger=_table_of("ledger", settings.ledger),
-        lease=_table_of("lease", settings.lease),
+        lease=_table_of_leases(settings.lease, settings.ledger),
         stores=[dict(store) for store in settings.settings.stores],
         secrets=[*dict.fromkeys(_secrets(configured.content))],
         tables=[*dict.fromkeys(configured.read[name] for name in configured.tables)],
@@ -434,6 +434,18 @@ def _table_of(section: str, options: Mapping[str, Any] | None) -> str:
             todo=f'Say, under [{section}]:\nkind = "dynamodb"\ntable = "lakeward-{section}s"',
         )
     return str(options["table"])
+
+
+def _table_of_leases(options: Mapping[str, Any] | None, of_ledger: Mapping[str, Any] | None) -> str:
+    """Return the table of a lease; raises ConfigError where it is that of the ledger, which has other keys."""
+    found = _table_of("lease", options)
+    if found == _table_of("ledger", of_ledger):
+        raise ConfigError(
+            "ledger and lease are in one table of DynamoDB",
+            found=f"both name {found}, and its items can have the keys of one of them alone",
+            todo='Name another table under [lease], as `table = "lakeward-leases"`.',
+        )
+    return found
 
 
 def _secrets(content: Mapping[str, Any]) -> Iterator[SecretName]:

@@ -124,6 +124,10 @@ REFUSED = {
         settings().replace("[lease]\n" + LEASE, ""),
         r"the lease of the settings is not one that jobs can share[\s\S]*there is none",
     ),
+    "a ledger and a lease in one table": (
+        settings().replace("deployed-leases", "deployed-ledgers"),
+        r"ledger and lease are in one table of DynamoDB[\s\S]*under \[lease\]",
+    ),
     "a store that is a file": (
         settings() + '[[settings.stores]]\nkind = "file"\nname = "more.toml"\n',
         r"a settings store is a file",
