@@ -109,7 +109,7 @@ class LateSpark:
     @property
     def master(self) -> str:
         """Where Spark runs, or will run; nothing is started."""
-        if "pyspark" in sys.modules:
+        if sys.modules.get("pyspark") is not None:
             from lakeward.adapters.spark.session import running  # noqa: PLC0415  # no session without pyspark
 
             if (session := running()) is not None:

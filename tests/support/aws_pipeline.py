@@ -429,6 +429,9 @@ def _make_machine(aws: StepFunctions, stack: Stack, idle_turns: int | None) -> s
     said = stack.template["Resources"]["StateMachine"]["Properties"]
     definition = json.loads(json.dumps(said["Definition"]))
     definition["States"]["Pause"]["Seconds"] = 1
+    for state in definition["States"].values():
+        if "Resource" in state:
+            state["Resource"] = stack.resolve(state["Resource"])
     for choice in definition["States"]["QueueState"]["Choices"] if idle_turns is not None else ():
         if "NumericGreaterThanEquals" in choice:
             choice["NumericGreaterThanEquals"] = idle_turns
