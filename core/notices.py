@@ -100,11 +100,11 @@ class RunNotice:
             "subject": self.subject,
             "entries": [
                 {
-                    "table": _shown(entry.table) if entry.table else None,
+                    "table": _printable(entry.table) if entry.table else None,
                     "code": entry.code,
-                    "reason": _shown(entry.reason),
-                    "found": None if entry.found is None else _shown(entry.found),
-                    "next_step": None if entry.next_step is None else _shown(entry.next_step),
+                    "reason": _printable(entry.reason),
+                    "found": None if entry.found is None else _printable(entry.found),
+                    "next_step": None if entry.next_step is None else _printable(entry.next_step),
                     "since": None if entry.since is None else _time(entry.since),
                 }
                 for entry in self._first
@@ -288,16 +288,16 @@ def _is_fresh(one: SentEntry | None, now: int) -> bool:
 
 
 def _lines(entry: NoticeEntry) -> Iterable[str]:
-    yield f"{_shown(entry.table)}: {entry.code}" if entry.table else entry.code
+    yield f"{_printable(entry.table)}: {entry.code}" if entry.table else entry.code
     named: Mapping[str, str | None] = {"": entry.reason, "found: ": entry.found, "next: ": entry.next_step}
     for name, part in named.items():
         if part:
-            yield f"  {name}{_shown(part)}".replace("\n", "\n    ")
+            yield f"  {name}{_printable(part)}".replace("\n", "\n    ")
     if entry.since is not None:
         yield f"  first told: {_time(entry.since)}"
 
 
-def _shown(words: str) -> str:
+def _printable(words: str) -> str:
     """Return words as any service takes them: cut, and without control characters but ends of lines."""
     cut = words if len(words) <= _LONGEST else f"{words[:_LONGEST]} …"
     return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in cut)

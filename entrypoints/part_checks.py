@@ -46,7 +46,7 @@ class PartChecks:
         container = Container(configured=self.configured)
         self._check_secrets(container)
         settings = self.configured.settings
-        self._check("source", container.source, "looked at", lambda: self._look(container))
+        self._check("source", container.source, "looked at", lambda: self._look_at_source(container))
         self._check("tables", container.target, "asked", lambda: self._ask_tables(container.target()))
         self._check("ledger", container.ledger, "asked", lambda: self._ask_ledger(container.ledger()))
         if settings.queue.kind != "poll":
@@ -122,7 +122,7 @@ class PartChecks:
         wrong = [one for one in self.done[before:] if one.error is not None]
         self.done[before:] = wrong or [PartCheck("secrets", f"read: {format_count(len(names), 'secret')}")]
 
-    def _look(self, container: Container) -> None:
+    def _look_at_source(self, container: Container) -> None:
         landing = container.landing()
         if landing is not None:
             landing.tables()

@@ -47,7 +47,7 @@ class SettingsWatch:
         """Read, where it is due; return whether there are other tables, or other settings of tables."""
         if self.found is None and self.clock() >= self.due:
             try:
-                self._look()
+                self._read_again()
             except LakewardError as error:
                 bind_spark(self.container)
                 self._warn(error)
@@ -69,7 +69,7 @@ class SettingsWatch:
             self.known = before.configured().merged
         self._warn(error)
 
-    def _look(self) -> None:
+    def _read_again(self) -> None:
         merged = self.read()
         if _essence(merged) == _essence(self.known):
             self.said.clear()

@@ -181,8 +181,8 @@ _SILENT: Final = (1, 0)
 
 
 def _of_another_version(name: str, wanted: tuple[int, int] | None, found: str | None = None) -> PluginError:
-    needs = f"needs {_shown(wanted)}" if wanted else f"says no version, which is {_shown(_SILENT)}"
-    versions = f"the plugin {needs}; lakeward {__version__} has {_shown(API)}"
+    needs = f"needs {_version_text(wanted)}" if wanted else f"says no version, which is {_version_text(_SILENT)}"
+    versions = f"the plugin {needs}; lakeward {__version__} has {_version_text(API)}"
     is_newer = wanted is not None and wanted > API
     mend = f"Install a newer {'lakeward' if is_newer else name}, or uninstall the plugin."
     own = f" If it is yours: docs/hooks.md tells what changed. Then say `LAKEWARD_API = {API}` in its module."
@@ -202,7 +202,7 @@ def _is_version(value: object) -> TypeGuard[tuple[int, int]]:
     return isinstance(value, tuple) and len(value) == 2 and all(type(part) is int for part in value)
 
 
-def _shown(version: tuple[int, int]) -> str:
+def _version_text(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 

@@ -113,7 +113,7 @@ class Envelopes:
 
     @property
     def decoded_schema(self) -> pa.Schema:
-        """The columns that `take` returns: those without a native type, and fields, are the texts that JSON has."""
+        """The columns that `decode` returns: fields, and cells without a native type, are texts."""
         flags = (IS_DECODED, HAS_NO_VALUE, HAS_BEFORE, HAS_KEY)
         texts = (OP, BLOCK, COMMIT, *map(field_column, FIELDS))
         given = [(VALUE, pa.string()), (NAME, pa.string()), (LINE, pa.int64()), (MICROS, pa.int64())]
@@ -141,10 +141,10 @@ class Envelopes:
         failures, waiting = max(_LEAST_FAILURES, batch.num_rows // _LINES_A_FAILURE), [batch]
         while waiting:
             part = waiting.pop()
-            taken = self._read(part) if failures > 0 else None
-            failures -= taken is None
-            if taken is not None:
-                found.append(taken)
+            decoded = self._read(part) if failures > 0 else None
+            failures -= decoded is None
+            if decoded is not None:
+                found.append(decoded)
             elif part.num_rows > 1 and failures > 0:
                 half = part.num_rows // 2
                 waiting += [part.slice(half), part.slice(0, half)]
@@ -153,11 +153,13 @@ class Envelopes:
         return found
 
     def _undecoded(self, lines: pa.RecordBatch) -> pa.RecordBatch:
-        """Return lines of which none is taken."""
+        """Return lines of which none is decoded."""
         return self._batch(lines, pa.repeat(pa.scalar(False), lines.num_rows), {})
 
-    def _batch(self, lines: pa.RecordBatch, taken: pa.Array, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-        known = {name: lines.column(name) for name in (VALUE, NAME, LINE)} | {IS_DECODED: taken} | dict(columns)
+    def _batch(
+        self, lines: pa.RecordBatch, is_decoded: pa.Array, columns: Mapping[str, pa.Array]
+    ) -> pa.RecordBatch:
+        known = {name: lines.column(name) for name in (VALUE, NAME, LINE)} | {IS_DECODED: is_decoded, **columns}
         arrays = [
             known[field.name] if field.name in known else pa.nulls(lines.num_rows, field.type)
             for field in self.decoded_schema
@@ -176,51 +178,48 @@ class Envelopes:
     def _decoded(self, lines: pa.RecordBatch) -> pa.RecordBatch | None:
         values = lines.column(VALUE)
         values.validate(full=True)  # raises where bytes are no UTF-8
-        bodies, keys, topics, taken = values, None, None, None
-        if self.are_records:
-            records = _parse(values, _RECORD)
-            if records is None:
-                return None
-            bodies, keys, topics = (records.column(name) for name in ("value", "key", "topic"))
-            taken = pc.and_(records.is_object, self._has_value(values, bodies))
-            if self._have_keys(records.column("headers")):
-                return None
+        records = self._records(values)
+        if records is None:
+            return None
+        bodies, keys = records.bodies, records.keys
         first = [message for body in bodies[:_SHOWN].to_pylist() if (message := _message(body)) is not None]
         kinds = self._kinds(first)
         messages = _parse(bodies, _envelope(kinds, _source(first)))
-        told_keys = None if keys is None else _parse(keys, pa.schema([*kinds.items()]))
-        if messages is None or (keys is not None and told_keys is None):
+        key_objects = _parse(keys, pa.schema([*kinds.items()]))
+        if messages is None or key_objects is None:
             return None
         images = {name: messages.column(name) for name in ("before", "after")}
-        is_row = pc.and_(messages.is_object, self._is_row(messages, bodies, images))
-        is_empty = pc.and_(bodies.is_null(), self._is_tombstone(topics, lines.num_rows))
-        is_right = pc.or_(is_row, is_empty)
-        taken = is_right if taken is None else pc.and_(taken, is_right)
-        if told_keys is not None and keys is not None:
-            taken = pc.and_(taken, pc.or_(keys.is_null(), told_keys.is_object))
-            images["key"] = told_keys.whole
-        micros, is_time = _micros(messages.column("source"))
-        commit, is_commit = _commit(_field(messages.column("source"), "sequence"))
-        is_certain = pc.or_(is_empty, pc.and_(is_time, is_commit))
-        return self._batch(
-            lines,
-            pc.fill_null(pc.and_(taken, is_certain), False),
-            {
-                HAS_NO_VALUE: is_empty,
-                MICROS: micros,
-                COMMIT: commit,
-                HAS_BEFORE: images["before"].is_valid(),
-                HAS_KEY: pa.repeat(pa.scalar(False), lines.num_rows) if keys is None else keys.is_valid(),
-                OP: messages.column("op"),
-                BLOCK: _field(messages.column("transaction"), "id"),
-                **{field_column(name): _text(_field(messages.column("source"), name)) for name in FIELDS},
-                **{
-                    column: self._cell(images[image], name)
-                    for column, image, name in self._cells()
-                    if image in images
-                },
-            },
-        )
+        source = messages.column("source")
+        (micros, is_time), (commit, is_commit) = _micros(source), _commit(_field(source, "sequence"))
+        is_row = _all_of(messages.is_object, self._is_row(messages, bodies, images), is_time, is_commit)
+        is_empty = pc.and_(bodies.is_null(), self._is_tombstone(records.topics))
+        has_key = pc.or_(keys.is_null(), key_objects.is_object)
+        images["key"] = key_objects.whole
+        found = {
+            HAS_NO_VALUE: is_empty,
+            MICROS: micros,
+            COMMIT: commit,
+            HAS_BEFORE: images["before"].is_valid(),
+            HAS_KEY: keys.is_valid(),
+            OP: messages.column("op"),
+            BLOCK: _field(messages.column("transaction"), "id"),
+        }
+        found |= {field_column(name): _text(_field(source, name)) for name in FIELDS}
+        found |= {column: self._cell(images[image], name) for column, image, name in self._cells()}
+        is_decoded = _all_of(records.are_right, has_key, pc.or_(is_row, is_empty))
+        return self._batch(lines, pc.fill_null(is_decoded, False), found)
+
+    def _records(self, values: pa.Array) -> _Records | None:
+        """Return lines as messages; None where a header of one may tell a key, or they cannot be read together."""
+        if not self.are_records:
+            nothing, every = pa.nulls(len(values), pa.string()), pa.repeat(pa.scalar(True), len(values))
+            return _Records(values, nothing, None, every)
+        records = _parse(values, _RECORD)
+        if records is None or self._have_keys(records.column("headers")):
+            return None
+        bodies = records.column("value")
+        are_right = pc.and_(records.is_object, self._has_value(values, bodies))
+        return _Records(bodies, records.column("key"), records.column("topic"), are_right)
 
     def _kinds(self, messages: Sequence[Mapping[str, Any]]) -> Mapping[str, pa.DataType]:
         """Return the types of JSON that cells of each column have, as messages show them."""
@@ -246,10 +245,10 @@ class Envelopes:
         words = pc.list_flatten(pc.list_flatten(headers))
         return bool(pc.any(pc.is_in(words, value_set=pa.array(self.key_headers, pa.string()))).as_py())
 
-    def _is_tombstone(self, topics: pa.Array | None, count: int) -> pa.Array:
+    def _is_tombstone(self, topics: pa.Array | None) -> pa.Array | pa.Scalar:
         """Return which messages are tombstones of the table, if they have no value."""
         if topics is None or not self.skips_tombstones or "." in self.schema + self.table:
-            return pa.repeat(pa.scalar(False), count)
+            return pa.scalar(False)
         topics = pc.ascii_lower(topics)
         own, whole = self.table.lower(), f".{self.schema}.{self.table}".lower()
         is_own = pc.or_(pc.equal(topics, own), pc.ends_with(topics, whole))
@@ -377,6 +376,16 @@ def cell_of_key(place: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class _Records:
+    """Messages as texts: values and keys, topics where lines have them, and which lines are such messages."""
+
+    bodies: pa.Array
+    keys: pa.Array
+    topics: pa.Array | None
+    are_right: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
 class _Objects:
     """Texts as objects: `whole` is NULL where a text is none, or NULL."""
 
@@ -424,6 +433,12 @@ def _text(values: pa.Array) -> pa.Array:
     if not pa.types.is_decimal(values.type):
         return texts
     return pc.if_else(pc.equal(values, pa.scalar(0, values.type)), "0", texts)
+
+
+def _all_of(first: pa.Array, *others: pa.Array) -> pa.Array:
+    for other in others:
+        first = pc.and_(first, other)
+    return first
 
 
 def _is_called(names: pa.Array, own: str) -> pa.Array:

@@ -136,7 +136,7 @@ def _text(value: Any, form: re.Pattern[str] | None = None) -> str:
     return value
 
 
-def _whole(value: Any, lowest: int, highest: int) -> Number:
+def _whole_number(value: Any, lowest: int, highest: int) -> Number:
     """Return a whole number that stands as such or in a text."""
     if not isinstance(value, str) or not _WHOLE.fullmatch(value) or not lowest <= int(value) <= highest:
         raise ValueError(value)
@@ -144,11 +144,11 @@ def _whole(value: Any, lowest: int, highest: int) -> Number:
 
 
 def _int(value: Mapping[str, Any]) -> Number:
-    return _whole(value["$numberInt"], -(2**31), 2**31 - 1)
+    return _whole_number(value["$numberInt"], -(2**31), 2**31 - 1)
 
 
 def _long(value: Mapping[str, Any]) -> Number:
-    return _whole(value["$numberLong"], -(2**63), 2**63 - 1)
+    return _whole_number(value["$numberLong"], -(2**63), 2**63 - 1)
 
 
 def _double(value: Mapping[str, Any]) -> str:
@@ -186,7 +186,7 @@ def _date(value: Mapping[str, Any]) -> int:
             raise ValueError(told)
         return int(_long(told))
     if isinstance(told, Number):
-        return int(_whole(told, -(2**63), 2**63 - 1))
+        return int(_whole_number(told, -(2**63), 2**63 - 1))
     return (datetime.fromisoformat(_text(told, _MOMENT)) - _START) // _MILLI
 
 
@@ -195,8 +195,8 @@ def _seconds(value: Mapping[str, Any]) -> Number:
     told = value["$timestamp"]
     if told.keys() != {"t", "i"}:
         raise ValueError(told)
-    _whole(told["i"], 0, 2**32 - 1)
-    return _whole(told["t"], 0, 2**32 - 1)
+    _whole_number(told["i"], 0, 2**32 - 1)
+    return _whole_number(told["t"], 0, 2**32 - 1)
 
 
 def _binary(value: Mapping[str, Any]) -> str:

@@ -164,10 +164,10 @@ def settings_of(pipeline: DeployedPipeline) -> str:
 def _glue_job(pipeline: DeployedPipeline, packaged: PackagedJob, title: str) -> Template:
     given = packaged.job["DefaultArguments"]
     settings = settings_of(pipeline)
-    said = {name: _said(packaged.moved(value)) for name, value in given.items()}
-    said["--settings"] = _said(settings)
+    said = {name: _substituted(packaged.moved(value)) for name, value in given.items()}
+    said["--settings"] = _substituted(settings)
     command = {**packaged.job["Command"]}
-    command["ScriptLocation"] = _said(packaged.moved(command["ScriptLocation"]))
+    command["ScriptLocation"] = _substituted(packaged.moved(command["ScriptLocation"]))
     return {
         "Type": "AWS::Glue::Job",
         "Properties": {
@@ -189,7 +189,7 @@ def _glue_job(pipeline: DeployedPipeline, packaged: PackagedJob, title: str) -> 
 _NAMES: Final = {"FullLoad": "full-load", "Changes": "changes"}
 
 
-def _said(text: str) -> Value:
+def _substituted(text: str) -> Value:
     return sub(text) if "${" in text else text
 
 

@@ -139,7 +139,7 @@ def _history(names: StateMachineNames) -> dict[str, State]:
     follow = {
         "StateMachineArn.$": "$$.StateMachine.Id",
         "Name.$": "$.check.successor",
-        "Input": _kept(),
+        "Input": _state_input(),
     }
     started = _task(names, "states:startExecution", follow, None, "NewExecutionFailed", "WentOver")
     started["Retry"] = [*(_retry(names, error, 0) for error in _STARTED_BEFORE), _retry(names, "States.ALL")]
@@ -196,7 +196,7 @@ def _dms(names: StateMachineNames, function: str) -> dict[str, State]:
     is_loaded: State = {"Variable": "$.dms.is_loaded", "BooleanEquals": True}
     has_errors: State = {"Variable": "$.dms.errored", "NumericGreaterThan": 0}
     todo = "Reload these tables in DMS. The others are loaded now."
-    failure = _said(names, "DMS did not load all tables", "$.dms.message", todo)
+    failure = _notice_parameters(names, "DMS did not load all tables", "$.dms.message", todo)
     return {
         "GetDmsStatus": _call(names, function, {}, answer, "dms", "DmsUnknown", "DmsState"),
         "DmsState": {
@@ -385,7 +385,7 @@ def _ask(names: StateMachineNames, job: Job) -> State:
     }
 
 
-def _kept(**changed: object) -> State:
+def _state_input(**changed: object) -> State:
     """Return the parameters of a state that hand on what passes from state to state, with changes."""
     kept = {name: f"$.{name}" for name in _BEGIN}
     return _parameters({**kept, **changed})
@@ -401,10 +401,10 @@ def _is_path(value: object) -> bool:
 
 
 def _pass(following: str, **changed: object) -> State:
-    return {"Type": "Pass", "Parameters": _kept(**changed), "Next": following}
+    return {"Type": "Pass", "Parameters": _state_input(**changed), "Next": following}
 
 
-def _said(names: StateMachineNames, what: str, reason: str, todo: str) -> State:
+def _notice_parameters(names: StateMachineNames, what: str, reason: str, todo: str) -> State:
     """Return the parameters of what a notice says."""
     subject = f"lakeward {names.pipeline}"[:_SUBJECT]
     return _parameters(
@@ -420,7 +420,8 @@ def _said(names: StateMachineNames, what: str, reason: str, todo: str) -> State:
 
 def _failure(names: StateMachineNames, what: str, reason: str, todo: str, **changed: object) -> State:
     """Return a state that counts a failure, and says what it is."""
-    counted = {"failures": "States.MathAdd($.failures, 1)", "failure": _said(names, what, reason, todo)}
+    notice = _notice_parameters(names, what, reason, todo)
+    counted = {"failures": "States.MathAdd($.failures, 1)", "failure": notice}
     return _pass("Failed", **{**counted, **changed})
 
 

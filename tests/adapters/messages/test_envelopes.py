@@ -108,6 +108,11 @@ def test_a_float_that_is_too_close_to_0_is_left() -> None:
     assert [row[IS_DECODED] for row in rows] == [True, False, False, True]
 
 
+def test_zero_has_no_sign() -> None:
+    (row,) = decoded(ITEM, written().replace("0.5", "-0.0"))
+    assert (row[IS_DECODED], str(row[cell_after(2)])) == (True, "0.0")
+
+
 def test_a_transaction_may_be_a_number_or_a_text() -> None:
     for transaction in (7, "0a001f"):
         (row,) = decoded(ITEM, written(source={**SOURCE, "txId": transaction, "redo_thread": 1}))
