@@ -4,7 +4,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$python && break; \
 	done)
 FORMAT ?= iceberg
-# A line of Spark has a virtual environment of its own (docs/decisions/0004). Hudi has no build for Spark 4.
+# A line of Spark has a virtual environment of its own (docs/decisions/0027). Hudi has no build for Spark 4.
 LINE ?= $(if $(filter hudi,$(FORMAT)),3.5,4.1)
 VENV := .venv$(if $(filter-out 4.1,$(LINE)),-$(LINE))
 LOCK := requirements/dev$(if $(filter-out 4.1,$(LINE)),-$(LINE)).txt

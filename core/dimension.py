@@ -45,7 +45,7 @@ class Deletes(Enum):
 DELETED: Final = "_lakeward_deleted"
 """The column of a table whose deletes are soft that says of a row whether it went.
 
-No table of Iceberg may have a column `_deleted`: iceberg.apache.org/spec/#reserved-field-ids (docs/decisions/0047).
+No table of Iceberg may have a column `_deleted`: iceberg.apache.org/spec/#reserved-field-ids (docs/decisions/0010).
 """
 
 

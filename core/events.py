@@ -2,7 +2,7 @@
 
 A change event is one row-level fact of a source: an operation on a key, at a position.
 Positions are totally ordered within a source table and compare the same way here, in
-Spark and in the stored rows (`docs/decisions/0001-positions.md`).
+Spark and in the stored rows (`docs/decisions/0001`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A source goes on while it is compared, and its changes take time to arrive. A key that differs is therefore open at
 first. It differs for certain where a later comparison finds the same on both sides, and the table has applied a
 change behind the first comparison meanwhile, or longer went by than a change may take
-(docs/decisions/0055-verify-against-the-source.md).
+(docs/decisions/0017).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The library takes the text apart, as the database's own dialect has it: quotes, comments,
 brackets. What a column is stands in its first words, so that nothing else of a definition
-needs to be known: storage, constraints, partitions (docs/decisions/0021-the-catalogue.md).
+needs to be known: storage, constraints, partitions (docs/decisions/0018).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Delta's own classes, reached through the session's JVM.
 
 A commit made here carries rows, deletes and progress in one version of the log
-(`docs/decisions/0008-delta-and-hudi-carry-a-plan.md`). The classes are those of the jar that the line pins.
+(`docs/decisions/0012`). The classes are those of the jar that the line pins.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A commit made here carries rows, progress and the tag that keeps it from expiry in one
 transaction, whatever it adds and removes, on every Spark line
-(`docs/decisions/0003-two-commits.md`).
+(`docs/decisions/0011`).
 """
 
 from __future__ import annotations

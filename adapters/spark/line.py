@@ -1,6 +1,6 @@
 """Which line of Spark is installed, and what stands in for what the older one lacks.
 
-A line is a minor version of Spark with the jars that were tested with it (docs/decisions/0004).
+A line is a minor version of Spark with the jars that were tested with it (docs/decisions/0027).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The law of changes that are newer than what came of their keys, and lower in the log: a table tells them.
 
-A log in which transactions overlap has started over there (docs/decisions/0050-logs-that-start-over.md).
+A log in which transactions overlap has started over there (docs/decisions/0004).
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ def test_a_decision_is_short_and_says_why(decision: Path) -> None:
 
 
 def test_the_list_of_decisions_has_each_by_its_title() -> None:
-    (listed,) = tables(text("docs/decisions/README.md"))
+    listed = [row for subject in tables(text("docs/decisions/README.md")) for row in subject]
     titles = {path.name: path.read_text("utf-8").splitlines()[0].removeprefix("# ") for path in DECISIONS}
     shown = [(row[""], re.fullmatch(r"\[(.*)\]\((.*)\)", row["decision"])) for row in listed]
     assert [(link[2], f"{number} {link[1]}") for number, link in shown if link] == sorted(titles.items())
@@ -221,3 +221,19 @@ def test_the_list_of_decisions_has_each_by_its_title() -> None:
 
 def test_decisions_are_numbered_without_a_gap() -> None:
     assert [path.stem[:4] for path in DECISIONS] == [f"{number:04}" for number in range(1, len(DECISIONS) + 1)]
+
+
+def test_a_decision_is_called_by_its_title() -> None:
+    titles = [path.read_text("utf-8").splitlines()[0].removeprefix("# ") for path in DECISIONS]
+    assert [re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles] == [
+        path.stem for path in DECISIONS
+    ]
+
+
+def test_code_names_decisions_that_are_there() -> None:
+    named = {
+        found
+        for module in [*modules(), Path("Makefile"), Path("pyproject.toml")]
+        for found in re.findall(r"docs/decisions/(\S*\w)", text(module))
+    }
+    assert {path.stem[:4] for path in DECISIONS} >= named != set()

@@ -31,7 +31,7 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.truncates import Truncates
 
-PAGE = ROOT / "docs/decisions/0051-small-batches.md"
+PAGE = ROOT / "docs/decisions/0008-small-batches-are-worked-out-in-python.md"
 PLACE = Position(1, 5, 1, 1)
 MOST = 20_000
 
@@ -133,17 +133,20 @@ EMPTY = TextSet(words=("",))
 TELLS = History(previous_key=True)
 
 CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
-    "of more than `small_batch` rows": (lambda _: reason(plan_of(rows=MOST + 1)), "more than 20,000 rows"),
-    "whose full load or truncate touches more than `small_batch` rows that are kept": (
+    "with more than `small_batch` rows": (lambda _: reason(plan_of(rows=MOST + 1)), "more than 20,000 rows"),
+    "whose full load or truncate changes more than `small_batch` stored rows that stay": (
         touches_too_many,
         "touches more than 20,000 rows",
     ),
-    "where more than `small_batch` stored rows equal an image": (equals_too_many, "touches more than 20,000 rows"),
-    "where more than a million entries are remembered, or 250,000 of keys that may matter": (
+    "with an image that more than `small_batch` stored rows equal": (
+        equals_too_many,
+        "touches more than 20,000 rows",
+    ),
+    "with more than 1,000,000 entries in the change log, or 250,000 for keys that may matter": (
         remembers_too_much,
         "more than 1,000,000 entries",
     ),
-    "that meet a time outside of the years 1 to 9999, which another writer has put into the table": (
+    "that meets a time outside the years 1 to 9999, written by another program": (
         lies_behind_the_calendar,
         "none of Python",
     ),
@@ -154,7 +157,7 @@ CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
 def rows_of_the_page() -> list[str]:
     text = PAGE.read_text("utf-8").split("Spark still works out batches of joined tables")[1]
     rows = re.findall(r"^\| (.+?) \| .+ \|$", text, re.MULTILINE)
-    assert rows[0] == "batches"
+    assert rows[0] == "batch"
     return [row for row in rows[1:] if not row.startswith("--")]
 
 
