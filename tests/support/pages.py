@@ -14,7 +14,7 @@ DOCS = ROOT / "docs"
 
 def pages() -> list[Path]:
     """Return every page, relative to the root."""
-    top = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    top = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
     return [page.relative_to(ROOT) for page in [*top, *sorted(DOCS.rglob("*.md"))]]
 
 
