@@ -109,9 +109,9 @@ lint: setup ## Check style (ruff) and who may import whom (import-linter)
 types: setup ## Check types (mypy --strict)
 	$(call timed,types,$(BIN)/mypy)
 
-docs: setup ## Write docs/settings.md from the models of the settings
-	$(BIN)/python -m lakeward.entrypoints.reference > docs/settings.new
-	mv docs/settings.new docs/settings.md
+docs: setup ## Write docs/reference/settings.md from the models of the settings
+	$(BIN)/python -m lakeward.entrypoints.reference > docs/reference/settings.new
+	mv docs/reference/settings.new docs/reference/settings.md
 
 bench: setup ## Measure against the naive job, and Hudi on Spark 3.5; fails where a target is missed
 	$(BIN)/python benchmarks/run.py; code=$$?; \

@@ -36,7 +36,7 @@ class SettingsFile:
             text = self.path.read_text(encoding="utf-8-sig")
         except FileNotFoundError as error:
             todo = (
-                "Write one (docs/tutorial.md begins with it), or name another with --config."
+                "Write one (docs/start/tutorial.md begins with it), or name another with --config."
                 if self.fails_whole
                 else "Write it, or correct the name of the store under [settings], or its address."
             )

@@ -189,7 +189,7 @@ class SqliteLedger:
             f"the ledger {self.file} cannot be used",
             found=found,
             todo="Grant permission, make room, or delete the file: the tables do without it, and the next run "
-            "makes it anew. Only what it alone knew is lost (docs/ledger.md).",
+            "makes it anew. Only what it alone knew is lost (docs/reference/ledger.md).",
         )
 
 

@@ -49,7 +49,7 @@ CREATE TABLE IF NOT EXISTS dead_letters (id INTEGER PRIMARY KEY, name TEXT NOT N
 
 
 class SqliteQueueOptions(BaseModel):
-    """The file `queue.db` in the folder `state`, for one machine; see docs/queues.md."""
+    """The file `queue.db` in the folder `state`, for one machine; see docs/reference/queues.md."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -134,7 +134,10 @@ class SqliteQueue:
 
     def _unusable(self, error: sqlite3.Error | OSError) -> StoreUnreachable:
         """Return what to say of the file; it only has hints, so that none of its errors stops a table."""
-        rest = "no change is lost with it, as all tables are looked at until there is one again (docs/queues.md)"
+        rest = (
+            "no change is lost with it, as all tables are looked at until there is one again "
+            "(docs/reference/queues.md)"
+        )
         if getattr(error, "sqlite_errorcode", 0) & _PRIMARY in _DAMAGED:
             return StoreUnreachable(
                 f"the queue {self.file} is damaged, or is none",

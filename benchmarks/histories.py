@@ -1,7 +1,8 @@
 """A history: changes into many versions, in order and with some that come late.
 
 Beside it are the mirror of the same changes, and the job of a warehouse: a window over all versions and what came,
-which overwrites the table (docs/why-not-window-functions.md). Both histories must have the same versions.
+which overwrites the table (docs/explanation/why-not-window-functions.md). Both histories must have the same
+versions.
 """
 
 from __future__ import annotations

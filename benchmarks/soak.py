@@ -99,7 +99,7 @@ class Soak:
         self._note("Java", max(resident.values()))
 
     def _maintain(self) -> None:
-        """Do what docs/follow.md tells a user to do now and then: small files become one, snapshots expire."""
+        """Do what docs/how-to/follow.md tells users to do at times: small files become one, snapshots expire."""
         jvm = Jvm(self.container.spark()())
         actions = jvm.iceberg.spark.actions.SparkActions.get(jvm.spark._jsparkSession)
         actions.rewriteDataFiles(jvm.table("lake", *TABLE)).option("remove-dangling-deletes", "true").execute()

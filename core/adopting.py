@@ -57,7 +57,7 @@ def ask(job: Job[F], last: str | None) -> Asked:
             f"{job.dimension.name} cannot be adopted as it is",
             found="; ".join(reasons),
             todo="Nothing was changed. Mend that and ask again, or let lakeward make a table of its own: "
-            "docs/adopt.md#what-is-refused",
+            "docs/how-to/adopt.md#what-is-refused",
         )
     taken = job.source.take(job.dimension, Past(now=0 if job.books is None else job.books.now()))
     listed = sorted((*taken.objects, *taken.left), key=lambda item: (item.order, item.name))

@@ -189,8 +189,8 @@ def _typed(table: SourceTable, column: SourceColumn) -> Column:
             f"{table.name}: the column {column.name} has a type of its database that has no type here",
             found=f"the catalogue says {column.written}",
             todo=f'Declare the type that its text has in the files, under [tables."{table.name}".columns] '
-            f'(docs/types.md), as {column.name} = "string"; or, where the files do not have the column, name it in '
-            f'`left_out` under [tables."{table.name}".catalogue].',
+            f'(docs/reference/types.md), as {column.name} = "string"; or, where the files do not have the column, '
+            f'name it in `left_out` under [tables."{table.name}".catalogue].',
         )
     return Column(column.name, column.type)
 

@@ -46,8 +46,8 @@ def refuse_other_places(table: str, ordered: Iterable[SourceObject], past: Past)
             f"{table}: the order of its files is not the one in which files were applied",
             found=found,
             todo="Nothing of this batch was applied. Were `names` or `source_zone` changed? Put them back, or drop "
-            "the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table). Else remove "
-            "the file, or give it a name of its own.",
+            "the table and what is kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table). Else "
+            "remove the file, or give it a name of its own.",
         )
 
 
@@ -85,7 +85,7 @@ def refuse_late(table: str, unseen: Sequence[SourceObject], past: Past, naming: 
         todo="Nothing was applied: with the `lateness` of the table they cannot be put in their place. "
         "If they hold nothing new, remove them, or leave them out for good: "
         f"`lakeward ack {table} LEDGER-001`. Else load the table anew: `lakeward reload {table}` where it has full "
-        "loads; where its files are changes alone, as docs/alarms.md says.",
+        "loads; where its files are changes alone, as docs/reference/alarms.md says.",
         about=names,
     )
 
@@ -130,7 +130,7 @@ def refuse_older_snapshot(table: str, objects: Sequence[SourceObject], past: Pas
             todo="Nothing was applied: it would set the table back. Move it away, give it a name behind the "
             "others if it is newer than they are, or leave it out for good: "
             f'`lakeward ack {table} LEDGER-001`. All such are left out with `older_snapshots = "skip"`; a history '
-            "of files whose names tell their time takes them at their place (docs/plain-files.md).",
+            "of files whose names tell their time takes them at their place (docs/reference/plain-files.md).",
             about=about,
         )
 
@@ -193,7 +193,7 @@ def refuse_gone(table: str, names: Collection[str], past: Past) -> None:
             todo="Nothing was applied. Put them back, from an archive, say, and run again. Where they are lost, "
             "load the table anew: "
             f"`lakeward reload {table}` where it has full loads; where its files are changes alone, as "
-            f"docs/alarms.md says. If what they held does not matter: `lakeward ack {table} LEDGER-003`.",
+            f"docs/reference/alarms.md says. If what they held does not matter: `lakeward ack {table} LEDGER-003`.",
             about=gone,
         )
 
@@ -242,7 +242,7 @@ def refuse_emptied(table: str, names: Collection[str], past: Past) -> None:
             "files of the table; so does a rule that cleans the folder up",
             todo="Nothing was changed: no file is never read as no rows. If the table was truncated: "
             f"`lakeward truncate {table} --at now`. If it is written anew: `lakeward reload {table}` where it has "
-            "full loads; where its files are changes alone, as docs/alarms.md says. "
+            "full loads; where its files are changes alone, as docs/reference/alarms.md says. "
             f"If the files were moved away on purpose: `lakeward ack {table} LEDGER-005`.",
             about=[past.last],
         )

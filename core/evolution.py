@@ -1,6 +1,6 @@
 """How the columns of a source and of its table differ, and what becomes of it.
 
-Each kind of difference has a policy; `docs/schema-changes.md` says what it does.
+Each kind of difference has a policy; `docs/explanation/schema-changes.md` says what it does.
 """
 
 from __future__ import annotations

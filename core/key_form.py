@@ -65,7 +65,7 @@ def refuse_other_key_form(dimension: Dimension, progress: Progress, told: str | 
         todo="Nothing of the table was applied; other tables go on. Set back whichever of `format`, "
         "`source_zone`, `trim_padding`, `decimals`, `times` and `binary` was changed; or load the table anew: "
         "`lakeward reload` where it has full loads, else drop it and what is kept beside it "
-        "(docs/reload.md#dropping-a-table).",
+        "(docs/how-to/reload.md#dropping-a-table).",
     )
 
 

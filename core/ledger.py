@@ -52,7 +52,7 @@ def digest_of(objects: Iterable[SourceObject]) -> str:
 
 
 class ObjectState(Enum):
-    """What became of an object; `docs/ledger.md` explains each."""
+    """What became of an object; `docs/reference/ledger.md` explains each."""
 
     SEEN = "seen"
     APPLIED = "applied"

@@ -32,7 +32,7 @@ from lakeward.core.fold import Row, apply, at_its_end
 
 
 class Reason(Enum):
-    """Why an event is in quarantine; `docs/quarantine.md` explains each."""
+    """Why an event is in quarantine; `docs/how-to/quarantine.md` explains each."""
 
     CAST = "cast"
     QUALITY = "quality"

@@ -203,7 +203,8 @@ def breaks_history(dimension: Dimension, object_: int | str, row: int, rule: str
     return MendError(
         f"{dimension.name}: {object_}, row {row} meets versions of its key that are not right",
         found=rule,
-        todo="Nothing was applied. Mend the versions in the table first (docs/quarantine.md), or give the row up.",
+        todo="Nothing was applied. Mend the versions in the table first (docs/how-to/quarantine.md), or give "
+        "the row up.",
     )
 
 

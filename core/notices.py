@@ -163,7 +163,7 @@ def find_entries(
         found.append(NoticeEntry(table=table, code="inexact", reason=words, found=since, next_step=show))
     if awaited is not None and awaited.is_held_up:
         words = "it waits for a full load"
-        step = f"`lakeward status {table}`; docs/reload.md says what completes it"
+        step = f"`lakeward status {table}`; docs/how-to/reload.md says what completes it"
         found.append(NoticeEntry(table=table, code="load", reason=words, found=awaited.words(), next_step=step))
     return found
 

@@ -71,7 +71,7 @@ def refuse_other_order(
         found=f"the table goes by {_words(known, order_by)}; the settings say {_words(order_by, known)}",
         todo="Nothing of the table was applied; other tables go on. Set `order_by`, `cursor`, `places`, "
         "`sequence_column`, `timestamp_column`, `source_zone` or `format` as it was, or drop the table and what is "
-        "kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
+        "kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table).",
     )
 
 

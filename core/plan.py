@@ -387,15 +387,15 @@ def _what_can_be_done(dimension: Dimension, evolution: Evolution) -> str:
             "these files back."
         )
     return (
-        "Declare the columns as they are now under [tables], let the table follow (docs/schema-changes.md), or "
-        "keep these files back."
+        "Declare the columns as they are now under [tables], let the table follow "
+        "(docs/explanation/schema-changes.md), or keep these files back."
     )
 
 
 def _that_holds(types: Collection[str]) -> str:
     """Return which type holds the values of all of these, and what it costs where none does so exactly."""
     if _NUMBERS.issuperset(types):
-        return "the decimal with the most digits on both sides of the point (docs/types.md#from-parquet)"
+        return "the decimal with the most digits on both sides of the point (docs/reference/types.md#from-parquet)"
     if not (_NUMBERS | _FLOATING).issuperset(types):
         return "`string`, where its files are text"
     return (

@@ -56,7 +56,7 @@ def _refuse_other_deletes(dimension: Dimension, progress: Progress) -> None:
         f"{dimension.name}: a table whose deletes are {was} cannot have {is_} ones",
         found=found,
         todo=f'Nothing of the table was applied; other tables go on. Set `deletes = "{was}"`, as it was, or drop '
-        "the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
+        "the table and what is kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table).",
     )
 
 
@@ -80,7 +80,7 @@ def _refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
             f"{_SEQUENCES[dimension.sequences]}",
             todo="Nothing of the table was applied; other tables go on. Set `sequence_column`, `sequence_kind` and "
             "`cdc_path` under [source] as they were, or drop the table and what is kept beside it "
-            "(docs/reload.md).",
+            "(docs/how-to/reload.md).",
         )
 
 
@@ -95,7 +95,7 @@ def _refuse_other_key(dimension: Dimension, progress: Progress) -> None:
             f"{dimension.name}: its key cannot become another",
             found=f"the table goes by {was}; the settings say {is_}",
             todo="Nothing of the table was applied; other tables go on. Set `key` as it was, or drop the table and "
-            "what is kept beside it (docs/reload.md).",
+            "what is kept beside it (docs/how-to/reload.md).",
         )
 
 
@@ -117,7 +117,7 @@ def _refuse_other_match(dimension: Dimension, progress: Progress) -> None:
         f"{dimension.name}: a table {was} cannot become {is_}",
         found=found,
         todo=f"Nothing of the table was applied; other tables go on. {put_back}, or drop the table and "
-        "what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
+        "what is kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table).",
     )
 
 
@@ -270,7 +270,8 @@ def _log_restart(dimension: Dimension, found: Sequence[FoundRestart]) -> AlarmRa
             found=f"row {first.restart.row} of {first.object} {first.why}{more}",
             todo="Nothing of this batch was applied; other tables go on. "
             f"`lakeward ack {name} {LOG_ALARM}` lets this row, and what comes behind it, count above the snapshot. "
-            "Where it is an old change that was sent again, load the table anew instead (docs/alarms.md).",
+            "Where it is an old change that was sent again, load the table anew instead "
+            "(docs/reference/alarms.md).",
             about=[one.about for one in found],
         )
     return AlarmRaised(
@@ -281,7 +282,7 @@ def _log_restart(dimension: Dimension, found: Sequence[FoundRestart]) -> AlarmRa
         f"another server? `lakeward ack {name} {LOG_ALARM}` begins a new epoch of the log at this row: what comes "
         'from there on counts above the old log. With `places = "arrival"` under [source] as well, changes are '
         f"ordered by their arrival from there on. Or load the table anew: `lakeward reload {name}`, or for "
-        "messages as docs/alarms.md says.",
+        "messages as docs/reference/alarms.md says.",
         about=[one.about for one in found],
     )
 
@@ -321,7 +322,7 @@ def cannot_rename_within(table: TableName, old: str, new: str | None) -> ConfigE
         found=f"{old!r} under `schema.rename` is a path within a column",
         todo="Nothing was applied. Take it out of `rename`. The field of the new name is then a new one, NULL in "
         "the rows that are there until they change, and the old one keeps its values. Or load the table anew "
-        "(docs/reload.md), as must be where the field is within a list or a map.",
+        "(docs/how-to/reload.md), as must be where the field is within a list or a map.",
     )
 
 
@@ -346,6 +347,6 @@ def refuse_other_memory(dimension: Dimension, progress: Progress, remembered: Se
             f"{dimension.name}: what is remembered of batch {progress.batch} is not of the batch that was made",
             found=f"it has {', '.join(item.name for item in remembered) or 'no file'}, and others were applied: "
             "two processes wrote at once",
-            todo="Load the table again (docs/reload.md), and let one process at a time run the pipeline: is the "
-            "folder `state` of its settings shared, and kept?",
+            todo="Load the table again (docs/how-to/reload.md), and let one process at a time run the pipeline: is "
+            "the folder `state` of its settings shared, and kept?",
         )

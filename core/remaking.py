@@ -104,8 +104,8 @@ def _unknown(table: str, name: str, inputs: str) -> SchemaConflict:
         f"{table}: the column {name} is made of {inputs}, which the rows of the table do not have yet",
         found="an update may send a part of a row, and nobody could tell the rest of what the column is made of",
         todo="Nothing of this batch was applied; other tables go on. Load the table anew "
-        f"(docs/alarms.md#loading-a-table-anew). Where {inputs} is new at the source, too, and NULL in older rows "
-        f"is right, take the rule that makes {name} out, run once, and put it back.",
+        f"(docs/reference/alarms.md#loading-a-table-anew). Where {inputs} is new at the source, too, and NULL in "
+        f"older rows is right, take the rule that makes {name} out, run once, and put it back.",
     )
 
 

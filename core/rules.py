@@ -2,7 +2,7 @@
 
 A rule is a value. Here, and in `lakeward.core.reshaping`, is which columns it reads, makes and
 removes; what it makes of a cell is said in plain Python by `lakeward.core.cells`. Rules of one
-table are put together by `lakeward.core.shape`, and `docs/column-rules.md` explains each.
+table are put together by `lakeward.core.shape`, and `docs/reference/column-rules.md` explains each.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def expect(item: Column, types: tuple[str, ...]) -> None:
 def expect_value(value: str, type_: Type) -> None:
     """Raise ConfigError where a text is no value of a type."""
     if from_text(value, type_) is MISFIT:
-        raise ConfigError(f"{value!r} is no {type_}", todo="docs/types.md says what each type takes.")
+        raise ConfigError(f"{value!r} is no {type_}", todo="docs/reference/types.md says what each type takes.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

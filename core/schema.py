@@ -1,7 +1,7 @@
 """Columns and their types.
 
 Types are declared, never guessed. Their names are lakeward's own and map to each table
-format; `docs/types.md` lists them.
+format; `docs/reference/types.md` lists them.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def refuse_tie(dimension: Dimension, one: str, other: str) -> SourceError:
         found=f'{other} and {one}, which do not say the same; `ties = "fail"` is set',
         todo='Nothing of this batch was applied; other tables go on. Let the later row win (`ties = "arrival"`), '
         'or let a person decide (`ties = "quarantine"`); or have the source write an order that tells them apart '
-        "(docs/semantics.md), and replace the file.",
+        "(docs/explanation/semantics.md), and replace the file.",
     )
 
 

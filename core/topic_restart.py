@@ -54,9 +54,9 @@ def refuse_topic_restart(
         f"{table}: the offsets of a topic start over",
         found=f"by its name {first.name} comes before {first.behind}, by its times behind it{more}",
         todo="Nothing of this batch was applied; other tables go on. Was the topic made anew, or moved to another "
-        "broker? Give the files of the new one another partition in their names (docs/alarms.md), and they come "
-        f"behind the old ones. `lakeward ack {table} {TOPIC_ALARM}` takes those of this partition in the order of "
-        "their names, whatever their times.",
+        "broker? Give the files of the new one another partition in their names (docs/reference/alarms.md), and "
+        f"they come behind the old ones. `lakeward ack {table} {TOPIC_ALARM}` takes those of this partition in the "
+        "order of their names, whatever their times.",
         about=[one.name for one in found],
     )
 

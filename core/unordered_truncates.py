@@ -3,7 +3,7 @@
 Where messages tell no place in the log of their source, their arrival orders them: the partition, then the
 offset. A truncate is of one partition, and for the rows of all. So one that comes with a batch would spare the rows
 of higher partitions, and one that is remembered would drop what a lower one brings later, and spare what a higher
-one does, whatever it removed at the source (docs/semantics.md).
+one does, whatever it removed at the source (docs/explanation/semantics.md).
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def _refusal(table: str, what: str, ends: Sequence[int]) -> SourceError:
         f"{table}: nothing tells which rows a truncate removes",
         found=f"{what}; arrival alone orders the messages, and the topic has at least {len(ends)} partitions",
         todo="Nothing of this batch was applied; other tables go on. Let places in the log of the source order "
-        "them (docs/plain-files.md#messages-without-a-place), give the topic one partition, or keep truncates out "
-        "at the connector (`skipped.operations`). Then load the table anew, from messages behind this one.",
+        "them (docs/reference/plain-files.md#messages-without-a-place), give the topic one partition, or keep "
+        "truncates out at the connector (`skipped.operations`). Then load the table anew, from messages behind "
+        "this one.",
     )

@@ -57,7 +57,7 @@ def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ack:
         raise ConfigError(
             f"{code} is no alarm that can be let pass",
             found=f"those that can be are {', '.join(PASSABLE)}",
-            todo="docs/alarms.md says what to do about each alarm. Nothing was changed.",
+            todo="docs/reference/alarms.md says what to do about each alarm. Nothing was changed.",
         )
     standing = job.opened.table.standing()
     raised = _raised(job, standing, code, at)

@@ -1,6 +1,6 @@
 """lakeward within a program, such as a notebook: `from lakeward import plan, run, status`.
 
-Each returns what its command prints with `--json` (docs/python.md), as values of Python.
+Each returns what its command prints with `--json` (docs/how-to/python.md), as values of Python.
 """
 
 from __future__ import annotations

@@ -419,7 +419,7 @@ def make_database(registry: Registry, configured: Configured, runtime: Runtime) 
         return _build(registry.databases, options, runtime)
     raise ConfigError(
         f"{configured.file}: nothing says how the database of the source is reached",
-        todo='Name it under [catalogue], with `kind = "jdbc"` (docs/verify.md).',
+        todo='Name it under [catalogue], with `kind = "jdbc"` (docs/how-to/verify.md).',
     )
 
 

@@ -1,4 +1,4 @@
-"""The script of an application of EMR, on machines or serverless (docs/aws/jobs.md): `--settings s3://…`."""
+"""The script of an application of EMR, on machines or serverless (docs/how-to/aws/jobs.md): `--settings s3://…`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The script of a job of AWS Glue (docs/aws/jobs.md): `--settings s3://bucket/lakeward.toml`, and what Glue adds.
+"""The script of a job of AWS Glue (docs/how-to/aws/jobs.md).
+
+Its arguments are `--settings s3://bucket/lakeward.toml`, and what Glue adds.
 
 No job bookmark is kept, since tables keep their own progress, and no GlueContext is needed.
 """

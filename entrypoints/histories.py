@@ -1,6 +1,6 @@
 """Histories as the settings write them; the core's own options are made of them.
 
-`docs/settings.md` is generated from these models, and `docs/history.md` explains them.
+`docs/reference/settings.md` is generated from these models, and `docs/explanation/history.md` explains them.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ Tracked: TypeAlias = Annotated[list[str] | dict[str, list[str]], BeforeValidator
 
 
 class HistorySettings(BaseModel):
-    """How the versions of rows are kept, with `mode = "history"`; docs/history.md has examples."""
+    """How the versions of rows are kept, with `mode = "history"`; docs/explanation/history.md has examples."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -1,6 +1,6 @@
 """A command as a job of a platform: its arguments, the session that is there, a report, and how it ends.
 
-`entrypoints.glue` and `entrypoints.emr` are the scripts; docs/aws/jobs.md is their page.
+`entrypoints.glue` and `entrypoints.emr` are the scripts; docs/how-to/aws/jobs.md is their page.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Parser(ArgumentParser):
         raise ConfigError(f"the arguments of the job are wrong: {message}", todo=_TODO)
 
 
-_TODO: Final = "docs/aws/jobs.md lists what a job takes. Nothing was run."
+_TODO: Final = "docs/how-to/aws/jobs.md lists what a job takes. Nothing was run."
 
 
 def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> Request:

@@ -1,6 +1,6 @@
 """Joined tables as the settings write them; the core's own declarations are made of them.
 
-`docs/settings.md` is generated from these models, and `docs/joined.md` explains them.
+`docs/reference/settings.md` is generated from these models, and `docs/explanation/joined.md` explains them.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from lakeward.core.dimension import Lateness, Match, Ordered, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.sections import TableSettings
 
-_PAGE = "docs/semantics.md#tables-without-a-key"
+_PAGE = "docs/explanation/semantics.md#tables-without-a-key"
 
 
 def match_of(name: TableName, table: TableSettings, lateness: Lateness) -> Match:

@@ -53,7 +53,7 @@ _NO_KEY: Final = "name the key: without one, rows are only ever added"
 
 def _lines(proposal: Proposal, described: Described, folder: str, config: Path) -> Iterator[str]:
     yield "# Written by `lakeward init`. What is marked TODO is a proposal: confirm or correct it."
-    yield "# docs/settings.md has every key. Next: `lakeward plan`, which changes nothing."
+    yield "# docs/reference/settings.md has every key. Next: `lakeward plan`, which changes nothing."
     yield from ("", "[pipeline]", f"name = {_text(_pipeline(config))}")
     yield from ("", "[source]", f"kind = {_text(proposal.kind)}", f"path = {_text(path_in(folder, config))}")
     for key, value in proposal.settings.items():
@@ -64,7 +64,7 @@ def _lines(proposal: Proposal, described: Described, folder: str, config: Path) 
         yield from (f"{key} = {_value(value)}" for key, value in described.catalogue.items())
     else:
         yield ""
-        yield "# The database of the source knows keys and types: docs/catalogue.md"
+        yield "# The database of the source knows keys and types: docs/reference/catalogue.md"
         yield from ("# [catalogue]", '# kind = "file"', '# path = "schema.sql"', '# database = "postgresql"')
     for table in proposal.tables:
         yield from _table(table, described.tables.get(table.name))

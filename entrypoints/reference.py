@@ -1,4 +1,4 @@
-"""The page `docs/settings.md`, written from the models that settings are validated by.
+"""The page `docs/reference/settings.md`, written from the models that settings are validated by.
 
 `make docs` writes it; a test fails where the page is not what this gives.
 """
@@ -10,6 +10,8 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from inspect import cleandoc
+from posixpath import relpath
+from textwrap import fill
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
@@ -70,7 +72,7 @@ _HEAD: Final = """\
 One TOML file, `lakeward.toml` by default; `--config FILE` or `LAKEWARD_CONFIG` names another.
 It is read and checked whole before anything starts: a key that nobody knows is an error that names the nearest
 one, and so is a value of another type. Paths are relative to the file. Teams may keep settings
-[in other places](aws/settings.md), too; `lakeward settings show` says where each value is from.
+[in other places](../how-to/aws/settings.md), too; `lakeward settings show` says where each value is from.
 
 <!-- Written by `make docs` from the models in the code. Changes made here are lost. -->
 
@@ -149,7 +151,7 @@ may be left out: then the lock in the folder `state` does, for processes that sh
 
 _STATISTICS: Final = """\
 What the task that writes the files says of its full loads: one that a table waits for is complete once it says
-so ([a reload](reload.md#what-the-task-tells)). The table may be left out.
+so ([a reload](../how-to/reload.md#what-the-task-tells)). The table may be left out.
 """
 
 _NOTIFY: Final = """\
@@ -176,10 +178,10 @@ those that come later too ([many tables](dms-layouts.md#many-tables)).
 
 _OF_FORMAT: Final = """\
 Beside them stand the keys of the table format, which say how a table is made, by its first commit.
-Of a table that is there [`lakeward maintain`](maintain.md#how-a-table-is-made) changes it, on Iceberg and Delta;
-until then a key that is changed changes nothing, but that the `write_mode` of `iceberg` counts at each commit. On
-Hudi `properties` count at each write, and a change of any other key stops the table until it is put back.
-Those of `iceberg`:
+Of a table that is there [`lakeward maintain`](../how-to/maintain.md#how-a-table-is-made) changes it, on Iceberg and
+Delta; until then a key that is changed changes nothing, but that the `write_mode` of `iceberg` counts at each
+commit. On Hudi `properties` count at each write, and a change of any other key stops the table until it is put
+back. Those of `iceberg`:
 """
 
 _ICEBERG: Final = """\
@@ -206,8 +208,8 @@ Quality rules, each a table with the key `rule` and those of that rule;
 """
 
 _JOINED: Final = """\
-A table that is made of mirrors or histories under `[tables]` ([joined tables](joined.md)), by its name in the lake.
-Beside these keys stand those of the table format, as of any other table.
+A table that is made of mirrors or histories under `[tables]` ([joined tables](../explanation/joined.md)), by its
+name in the lake. Beside these keys stand those of the table format, as of any other table.
 """
 
 _STORES: Final[Mapping[str, type[BaseModel]]] = {
@@ -221,7 +223,7 @@ _STORES: Final[Mapping[str, type[BaseModel]]] = {
 _ENVIRONMENT: Final = """\
 | variable | meaning |
 |---|---|
-| `LAKEWARD_CONFIG` | The settings, or their [address](aws/settings.md#addresses), where `--config` is not given. |
+| `LAKEWARD_CONFIG` | The settings, or their [address](../how-to/aws/settings.md#addresses), without `--config`. |
 | `LAKEWARD_CACHE` | The folder for jars and Java's classes, in place of the user's cache. |
 | `LAKEWARD_MAVEN` | The Maven repository that jars are fetched from, in place of Maven Central. |
 | `JAVA_HOME` | The Java that Spark runs on (17 or 21); else the `java` on the path. |
@@ -231,7 +233,14 @@ _ENVIRONMENT: Final = """\
 
 def page() -> str:
     """Return the page."""
-    return "\n".join(_parts())
+    return "\n".join(_fitted(line) for line in "\n".join(_parts()).split("\n"))
+
+
+def _fitted(line: str) -> str:
+    """Break a line of prose above 120 characters; links to other pages make some that long."""
+    if line.startswith("|") or len(line) <= 120:
+        return line
+    return fill(line, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _parts() -> Iterator[str]:
@@ -379,7 +388,11 @@ def _table(
 
 def _cell(words: str) -> str:
     """Return words as a cell of a table, with links to the pages that they name."""
-    return re.sub(r"docs/([\w/-]+\.md)", r"[docs/\1](\1)", words.replace("|", r"\|"))
+    return re.sub(r"docs/[\w/-]+\.md", _link, words.replace("|", r"\|"))
+
+
+def _link(page: re.Match[str]) -> str:
+    return f"[{page[0]}]({relpath(page[0], 'docs/reference')})"
 
 
 def _type(field: FieldInfo) -> str:

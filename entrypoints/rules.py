@@ -1,7 +1,7 @@
 """Rules as the settings write them; the core's own values are made of them.
 
-`docs/settings.md` is generated from these models, and `docs/column-rules.md` and
-`docs/quality-rules.md` explain them.
+`docs/reference/settings.md` is generated from these models, and `docs/reference/column-rules.md` and
+`docs/reference/quality-rules.md` explain them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Cast(Rule):
 
     rule: Literal["cast"]
     column: Column
-    type: TypeName = Field(description="The new type; see docs/types.md.")
+    type: TypeName = Field(description="The new type; see docs/reference/types.md.")
     format: str | None = Field(None, description="How the text is written, as in `[columns]`.")
     zone: Zone = Field("UTC", description="The time zone of texts without one.")
     to: To = None
@@ -156,7 +156,7 @@ class Hash(Rule):
     column: Column
     key: NamedSecret = Field(
         description='Where the secret is, of 16 bytes at least: `{ env = "NAME" }`, `{ file = "PATH" }`, or the '
-        "same as `env:NAME`, `file:PATH`; or a [store of AWS](aws/secrets.md).",
+        "same as `env:NAME`, `file:PATH`; or a [store of AWS](../how-to/aws/secrets.md).",
     )
     to: To = None
 

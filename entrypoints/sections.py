@@ -1,6 +1,6 @@
 """The sections of the settings file as models, and what the core calls what they say.
 
-`docs/settings.md` is generated from these; a key that none of them knows is an error that
+`docs/reference/settings.md` is generated from these; a key that none of them knows is an error that
 names the nearest one.
 """
 
@@ -93,7 +93,7 @@ ADDED_TO_QUEUES: Final = ("tables", "tables_at")
 
 
 class QueueSettings(BaseModel):
-    """What says which tables to look at; see docs/queues.md. What a kind of queue adds stands beside these keys."""
+    """What says which tables to look at; see docs/reference/queues.md. The keys of a kind stand beside these."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
@@ -110,14 +110,16 @@ class QueueSettings(BaseModel):
     def _has_no_keys_of_others(self) -> QueueSettings:
         own = self.model_extra or {}
         if unknown := [key for key in own if self.kind == "poll" or key in ADDED_TO_QUEUES]:
-            raise ValueError(f"there is no key `{unknown[0]}`: leave it out; docs/queues.md lists what there is")
+            raise ValueError(
+                f"there is no key `{unknown[0]}`: leave it out; docs/reference/queues.md lists what there is"
+            )
         return self
 
 
 class CatalogueSettings(BaseModel):
     """What the database of the source says of its tables: columns, types and primary keys need not be declared.
 
-    See docs/catalogue.md. What a kind of catalogue adds stands beside these keys.
+    See docs/reference/catalogue.md. What a kind of catalogue adds stands beside these keys.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
@@ -148,7 +150,7 @@ class TableCatalogueSettings(Strict):
 
 
 class RegistrationSettings(BaseModel):
-    """Where tables of the lake are registered, so that engines find them by name; see docs/aws/catalogs.md.
+    """Where tables of the lake are registered, so that engines find them by name; see docs/how-to/aws/catalogs.md.
 
     The section may be left out: then none is. What a kind of registration adds stands beside these keys.
     """
@@ -174,7 +176,7 @@ class RegistrationSettings(BaseModel):
 
 
 class StoresSettings(Strict):
-    """Where settings are kept beside this file; docs/aws/settings.md has examples."""
+    """Where settings are kept beside this file; docs/how-to/aws/settings.md has examples."""
 
     stores: list[dict[str, Any]] = Field(
         default_factory=list,
@@ -213,7 +215,7 @@ def _namespace(value: str) -> str:
 
 
 class MetricsSettings(Strict):
-    """Figures of runs, for whatever watches them; see docs/metrics.md."""
+    """Figures of runs, for whatever watches them; see docs/reference/metrics.md."""
 
     format: Literal["cloudwatch"] | None = Field(
         None,
@@ -240,7 +242,7 @@ class MetricsSettings(Strict):
 class ColumnSettings(Strict):
     """A column; one whose text has no format of its own may be given as its type alone."""
 
-    type: str = Field(description="The type; see docs/types.md.")
+    type: str = Field(description="The type; see docs/reference/types.md.")
     format: str | None = Field(
         None,
         description="How the text is written: a pattern as `d-MMM-yy` for dates and times; `hex`, `base64` or "
@@ -354,7 +356,7 @@ class TableSettings(BaseModel):
         None,
         description="Of a table without a key: `image` has updates and deletes find their row by all that it was "
         'before the change, which the source must send; it takes `lateness = "ordered"`, and a table with data '
-        "keeps it; see docs/semantics.md. Without it they go into quarantine (`no_key`).",
+        "keeps it; see docs/explanation/semantics.md. Without it they go into quarantine (`no_key`).",
     )
     columns: dict[str, ColumnSettings] = Field(
         default_factory=dict,
@@ -364,7 +366,8 @@ class TableSettings(BaseModel):
     mode: Literal["mirror", "history"] = Field(
         "mirror",
         description="How rows are kept: a `mirror` equals the source table, a `history` has every version of a "
-        'row, with the time in which it was valid, and `["mirror", "history"]` is both; see docs/history.md.',
+        'row, with the time in which it was valid, and `["mirror", "history"]` is both; see '
+        "docs/explanation/history.md.",
     )
     history_table: str | None = Field(
         None,
@@ -389,7 +392,7 @@ class TableSettings(BaseModel):
     deletes: Literal["hard", "soft"] = Field(
         "hard",
         description="In a mirror: what a delete leaves. `hard`: nothing. `soft`: the last values of the row, with "
-        f"`{DELETED}` true; see docs/semantics.md.",
+        f"`{DELETED}` true; see docs/explanation/semantics.md.",
     )
     lateness: Annotated[str | None, AfterValidator(_lateness)] = Field(
         None,
@@ -415,7 +418,8 @@ class TableSettings(BaseModel):
     full_loads: Literal["once", "snapshot"] = Field(
         "once",
         description="`once`: a full load is the beginning, and changes follow. `snapshot`: a task loads the table "
-        "again and again, and each complete load takes the place of all rows; see docs/nightly-full-loads.md.",
+        "again and again, and each complete load takes the place of all rows; see "
+        "docs/how-to/nightly-full-loads.md.",
     )
     load_settles: Annotated[str, AfterValidator(_interval)] = Field(
         "1h",
@@ -433,15 +437,17 @@ class TableSettings(BaseModel):
         None,
         description="With `snapshot`: what becomes of one that is older than what the table shows. `splice` puts "
         "it into the history at the time in its name, `skip` leaves it out, `stop` is the alarm LEDGER-001. "
-        "Without it: `splice` where the table is a history that allows it, else `stop`; see docs/plain-files.md.",
+        "Without it: `splice` where the table is a history that allows it, else `stop`; see "
+        "docs/reference/plain-files.md.",
     )
     rules: list[ColumnRule] = Field(
         default_factory=list,
-        description="What the columns become on their way into the table, in order; see docs/column-rules.md.",
+        description="What the columns become on their way into the table, in order; see "
+        "docs/reference/column-rules.md.",
     )
     quality: list[QualityRule] = Field(
         default_factory=list,
-        description="What must hold for its rows and files; see docs/quality-rules.md.",
+        description="What must hold for its rows and files; see docs/reference/quality-rules.md.",
     )
     source: dict[str, Any] = Field(
         default_factory=dict,

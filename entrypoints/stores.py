@@ -64,7 +64,7 @@ def _check_sections(layers: Sequence[SettingsLayer]) -> None:
             if not isinstance(said, Mapping) and not (section in _SEVERAL and isinstance(said, list)):
                 raise ConfigError(
                     f"{layer.origin}: [{section}] must be a table of keys",
-                    todo="docs/settings.md lists every section.",
+                    todo="docs/reference/settings.md lists every section.",
                 )
 
 

@@ -94,4 +94,4 @@ def in_common(troubles: Sequence[Trouble]) -> Sequence[str]:
 
 
 def _explained(code: str) -> str:
-    return f"{code} is explained in docs/alarms.md"
+    return f"{code} is explained in docs/reference/alarms.md"

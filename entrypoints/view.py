@@ -1,7 +1,7 @@
 """What people see: tables of facts, bars on a terminal only, errors that say what to do.
 
 Numbers for programs are in `entrypoints.documents`; both use the words of
-`docs/semantics.md`.
+`docs/explanation/semantics.md`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def error_lines(error: BaseException) -> list[str]:
         return [*said, f"  {documents.of_defect(error)}"]
     rest = [line for part in (error.found, error.todo) if part for line in part.splitlines()]
     if isinstance(error, AlarmRaised):
-        rest.append(f"{error.code} is explained in docs/alarms.md")
+        rest.append(f"{error.code} is explained in docs/reference/alarms.md")
     return [f"error: {error.what}", *[f"  {line}" for line in rest]]
 
 

@@ -1,7 +1,7 @@
 """The microkernel, and all that a plugin author needs.
 
 A plugin is a module with functions marked `@hookimpl`; `register(registry)` adds its
-factories. Announce it under the entry-point group `lakeward`. See `docs/hooks.md`.
+factories. Announce it under the entry-point group `lakeward`. See `docs/extend/hooks.md`.
 `LAKEWARD_API`, in that module, is the version of the plugin API that it is written for.
 """
 

@@ -16,7 +16,7 @@ API: Final = (2, 0)
 """The version of hooks, ports and registry.
 
 What plugins may use or have, and need not, raises the second number; what they must have, or have in another way,
-the first: docs/hooks.md tells what changed.
+the first: docs/extend/hooks.md tells what changed.
 """
 
 hookspec = pluggy.HookspecMarker(PROJECT)

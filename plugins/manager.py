@@ -159,8 +159,8 @@ def _not_loaded(found: str) -> PluginError:
     return PluginError(
         "a plugin cannot be loaded",
         found=found,
-        todo="Mend or uninstall it; `docs/hooks.md` lists the hooks and their arguments. With --debug the stack "
-        "trace is shown.",
+        todo="Mend or uninstall it; `docs/extend/hooks.md` lists the hooks and their arguments. With --debug the "
+        "stack trace is shown.",
     )
 
 
@@ -185,7 +185,9 @@ def _of_another_version(name: str, wanted: tuple[int, int] | None, found: str | 
     versions = f"the plugin {needs}; lakeward {__version__} has {_version_text(API)}"
     is_newer = wanted is not None and wanted > API
     mend = f"Install a newer {'lakeward' if is_newer else name}, or uninstall the plugin."
-    own = f" If it is yours: docs/hooks.md tells what changed. Then say `LAKEWARD_API = {API}` in its module."
+    own = (
+        f" If it is yours: docs/extend/hooks.md tells what changed. Then say `LAKEWARD_API = {API}` in its module."
+    )
     return PluginError(
         f"{name} is written for another version of the plugin API",
         found=versions if found is None else f"{versions}; {found}",

@@ -80,7 +80,8 @@ def _in_words(
     return ConfigError(
         f"{where}: the settings are not right",
         found="\n".join(dict.fromkeys(found)),
-        todo=" ".join(hint for hint in dict.fromkeys(hints) if hint) or "docs/settings.md lists every key.",
+        todo=" ".join(hint for hint in dict.fromkeys(hints) if hint)
+        or "docs/reference/settings.md lists every key.",
     )
 
 

@@ -164,7 +164,7 @@ class Shelf(Generic[P]):
         return made
 
 
-_MEND: Final = "Mend the plugin; `docs/hooks.md` has what belongs to each port."
+_MEND: Final = "Mend the plugin; `docs/extend/hooks.md` has what belongs to each port."
 
 
 def check_parts(made: object, whole: type, ports: Mapping[str, type]) -> None:

@@ -136,7 +136,7 @@ def test_the_dags_are_imported_without_an_error(home: Airflow) -> None:
         "lakeward_glue": {"run": 3},
     }
     assert {made["runs"] for made in found["dags"].values()} == {1}
-    listed, _ = tables(sections("docs/aws/airflow.md")["The DAGs"])
+    listed, _ = tables(sections("docs/how-to/aws/airflow.md")["The DAGs"])
     assert {codes(row["DAG"])[0] for row in listed} == {*found["dags"]}
 
 

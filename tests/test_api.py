@@ -90,7 +90,7 @@ def test_the_notebook_runs_in_a_session_that_is_there(project: Project, spark: S
 
 def run_cells(namespace: dict[str, Any]) -> None:
     """Run the cells of the notebook, as its kernel does: one after the other, in one namespace."""
-    notebook = json.loads((ROOT / "docs/notebook.ipynb").read_text("utf-8"))
+    notebook = json.loads((ROOT / "docs/start/notebook.ipynb").read_text("utf-8"))
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), namespace)  # noqa: S102  # our own example

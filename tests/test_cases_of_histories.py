@@ -1,4 +1,4 @@
-"""Histories that others wrote down, by settings and commands alone; `docs/cases.md` says which is read how.
+"""Histories that others wrote down, by settings and commands alone; `docs/reference/cases.md` lists them.
 
 Their conventions differ in names, open ends, days and what is tracked. Rows are delivered in the runs that the case
 names, as JSON lines, or as Parquet where Spark reads no JSON; where it says no more than the order of these, names

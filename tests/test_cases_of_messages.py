@@ -1,8 +1,8 @@
 """Feeds of messages that others wrote, as plain files: decoded by Spark, folded by the model, compared with theirs.
 
-Which feeds those are, and where their results are from, is said in the `case.json` beside each; `docs/cases.md`
-lists them all. Feeds of one table are read together, and told apart by their files. What the lake makes of some of
-them is tested beside (`test_cases_of_messages_in_tables.py`).
+Which feeds those are, and where their results are from, is said in the `case.json` beside each;
+`docs/reference/cases.md` lists them all. Feeds of one table are read together, and told apart by their files. What
+the lake makes of some of them is tested beside (`test_cases_of_messages_in_tables.py`).
 """
 
 from __future__ import annotations

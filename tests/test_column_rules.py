@@ -16,7 +16,8 @@ from project import Project
 
 pytestmark = pytest.mark.spark
 
-(LIST,) = [fence.content for fence in fences("docs/column-rules.md", "toml") if "[pipeline]" in fence.content]
+PAGE = "docs/reference/column-rules.md"
+(LIST,) = [fence.content for fence in fences(PAGE, "toml") if "[pipeline]" in fence.content]
 TIMED = 'timestamp_column = "last_updated_ts"'
 LOAD = "LOAD00000001.csv"
 ITEM = """

@@ -1,4 +1,4 @@
-"""A table is dropped with all that stands beside it, as docs/reload.md says, and the next run makes it anew."""
+"""A table is dropped with what stands beside it, as docs/how-to/reload.md says, and the next run makes it anew."""
 
 from __future__ import annotations
 

@@ -30,7 +30,9 @@ def read_parameters(said: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         if name in found or name in _DECIDED:
             continue
         if not isinstance(value, str):
-            raise ConfigError(f"{place}: {name!r} must be a text", todo="docs/aws/settings.md lists what is read.")
+            raise ConfigError(
+                f"{place}: {name!r} must be a text", todo="docs/how-to/aws/settings.md lists what is read."
+            )
         if name in _LISTS:
             split = split_key if _LISTS[name] == "key" else split_columns
             _put(found, _LISTS[name], split(value, f"{place}: {name!r}"), name, place)

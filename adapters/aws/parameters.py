@@ -18,7 +18,7 @@ from lakeward.core.settings_text import read_settings
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
-_PAGE: Final = "docs/aws/settings.md"
+_PAGE: Final = "docs/how-to/aws/settings.md"
 
 
 class SsmStoreOptions(BaseModel):

@@ -22,6 +22,6 @@ class PipelineText:
 
     def read(self) -> SettingsLayer:
         """Return the settings that the text has."""
-        with translate_errors(self.place, "docs/aws/settings.md"):
+        with translate_errors(self.place, "docs/how-to/aws/settings.md"):
             text = self.get(client_of(self.service), self.name)
         return SettingsLayer(origin=self.place, content=read_settings(text, self.place))

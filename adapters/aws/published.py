@@ -2,7 +2,8 @@
 
 The pipeline is "Automate replication of relational sources into a transactional data lake with Apache Iceberg and
 AWS Glue" (aws.amazon.com/blogs/big-data). It has two parameters: `<stack>-iceberg-tables`, with an object for each
-`schema.table`, and `<stack>-iceberg-config`, with the buckets. docs/aws/settings.md says what becomes of each key.
+`schema.table`, and `<stack>-iceberg-config`, with the buckets. docs/how-to/aws/settings.md says what becomes of
+each key.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _OF_A_TABLE: Final = ("primaryKey", "domain", "partitionCols")
 _OF_THE_PIPELINE: Final = ("rawBucket", "rawBucketPrefix", "stageS3BucketName", "warehouses3Path")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 """The name of a bucket (docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html)."""
-_TODO: Final = "docs/aws/settings.md lists what is read of it."
+_TODO: Final = "docs/how-to/aws/settings.md lists what is read of it."
 
 
 def read_tables(text: str, place: str) -> Iterator[SettingsEntry]:

@@ -18,7 +18,7 @@ from lakeward.core.ports import Secrets
 from lakeward.core.secrets import Secret
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
-_PAGE: Final = "docs/aws/secrets.md"
+_PAGE: Final = "docs/how-to/aws/secrets.md"
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def tables(text: str, database: str | None, schema: str | None, file: str) -> Se
         raise ConfigError(
             f"{file} does not describe tables as a catalogue does",
             found="\n".join(said[:5]),
-            todo="docs/catalogue.md shows what it has to look like.",
+            todo="docs/reference/catalogue.md shows what it has to look like.",
         ) from error
     return [_table(table, database, schema, file) for table in described.tables]
 

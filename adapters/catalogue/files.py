@@ -30,7 +30,7 @@ class FileOptions(BaseModel):
     database: Database | None = Field(
         None,
         description="Whose types and dialect they have. SQL needs it; JSON without it has the types of "
-        "docs/types.md.",
+        "docs/reference/types.md.",
     )
     schema_: str | None = Field(
         None, alias="schema", description="The schema of tables whose name in the files has none."

@@ -63,6 +63,7 @@ def _bridge() -> Path:
     if not found:
         raise SetupError(
             "pyspark is not installed, and its bridge to Java is needed to ask a database",
-            todo="pip install 'lakeward[spark]'. Or describe the tables in a file: docs/catalogue.md#files",
+            todo="pip install 'lakeward[spark]'. Or describe the tables in a file: "
+            "docs/reference/catalogue.md#files",
         )
     return found[0]

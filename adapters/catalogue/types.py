@@ -1,4 +1,4 @@
-"""The types of databases and ours: for each database a table of its names. `docs/catalogue.md` shows them.
+"""The types of databases and ours: for each database a table of its names; see `docs/reference/catalogue.md`.
 
 A name that is not in the table has no type here, and neither has a number that no decimal
 holds: the settings must say what becomes of such a column. What a table says is what DMS

@@ -98,7 +98,7 @@ class DmsOptions(BaseModel):
 
     path: str = Field(
         description="The landing folder: a path, relative to the settings file where it is not absolute, or "
-        "`s3://bucket/prefix`; see docs/s3.md."
+        "`s3://bucket/prefix`; see docs/reference/s3.md."
     )
     landing: Literal["kept", "archived"] = Field(
         "kept",

@@ -15,7 +15,7 @@ def refuse_images(dimension: Dimension, options: DmsOptions) -> None:
             f'{dimension.name}: `match = "image"` needs the row as it was before a change',
             found="`before_image_prefix` is not set under [source]",
             todo="Let the task have the rule `add-before-image-columns` with `column-filter` `all`, and say "
-            "its prefix (docs/dms-endpoint.md).",
+            "its prefix (docs/reference/dms-endpoint.md).",
         )
 
 

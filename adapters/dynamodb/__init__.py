@@ -37,7 +37,7 @@ class _TableOptions(BaseModel):
 
 
 class LeaseOptions(_TableOptions):
-    """A table of DynamoDB that all machines have in common; see docs/lease.md."""
+    """A table of DynamoDB that all machines have in common; see docs/reference/lease.md."""
 
     ttl: Annotated[str, AfterValidator(_time_to_live)] = Field(
         "1m",
@@ -47,7 +47,7 @@ class LeaseOptions(_TableOptions):
 
 
 class LedgerOptions(_TableOptions):
-    """A table of DynamoDB that outlives machines, for all pipelines; see docs/ledger.md."""
+    """A table of DynamoDB that outlives machines, for all pipelines; see docs/reference/ledger.md."""
 
     table: str = Field(
         min_length=3,

@@ -157,7 +157,7 @@ def _check_version(partition: Partition, found: Item) -> None:
             f"the ledger {partition.name} in the DynamoDB table {partition.table} cannot be used",
             found=f"it is of version {version}, and this lakeward writes version {_VERSION}",
             todo="Run the lakeward that wrote it, or a newer one. Or delete the items of this ledger: the next run "
-            "makes it anew. Only what it alone knew is lost (docs/ledger.md).",
+            "makes it anew. Only what it alone knew is lost (docs/reference/ledger.md).",
         )
 
 

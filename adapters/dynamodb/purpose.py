@@ -19,12 +19,12 @@ class Purpose:
 LEASES: Final = Purpose(
     "table of leases",
     "lease",
-    "docs/lease.md",
+    "docs/reference/lease.md",
     "Its partition key must be `lease`, a string, and it has no sort key",
 )
 LEDGER: Final = Purpose(
     "table of a ledger",
     "ledger",
-    "docs/ledger.md",
+    "docs/reference/ledger.md",
     "Its partition key must be `ledger` and its sort key `item`, both strings, with the local index `by_state`",
 )

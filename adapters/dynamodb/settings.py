@@ -21,7 +21,7 @@ from lakeward.core.settings_text import read_settings
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
-_PAGE: Final = "docs/aws/settings.md"
+_PAGE: Final = "docs/how-to/aws/settings.md"
 _KEY: Final = "table"
 _LISTS: Final = {"record_key": "key", "partition_key": "partition_by"}
 _STATUS: Final = ("load_status", "job_status", "job_name", "last_run", "error")

@@ -21,8 +21,8 @@ NO_TIME: Final = "_lakeward_no_time"
 _UNPLACED: Final = (
     "Only their arrival orders messages that tell no place in the log of their source. If they are flattened, let "
     "ExtractNewRecordState add its fields (`add.fields`: PostgreSQL lsn,sequence; MySQL file,pos,row; SQL Server "
-    "commit_lsn; Oracle commit_scn,scn), which docs/plain-files.md lists; where there are none and partitions go "
-    'by key, set `places = "arrival"`.'
+    "commit_lsn; Oracle commit_scn,scn), which docs/reference/plain-files.md lists; where there are none and "
+    'partitions go by key, set `places = "arrival"`.'
 )
 
 _UNTIMED: Final = (

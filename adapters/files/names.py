@@ -200,7 +200,7 @@ def of_sinks(table: TableName, listed: Sequence[SourceObject], past: Past) -> Se
             found=f"found {new[0]}{others}, and {told}, whose name is that of a sink: partition and offset",
             todo="Nothing of this batch was applied. Move away what does not belong there. Where all of them are a "
             r"sink's, `names` says where the numbers stand, as 'orders-(?P<partition>\d+)-(?P<counter>\d+)\.json'; "
-            "where none is, groups of `names` give their order (docs/plain-files.md).",
+            "where none is, groups of `names` give their order (docs/reference/plain-files.md).",
         )
     return with_ordinals(table, listed, past)
 

@@ -26,7 +26,7 @@ class _Where(BaseModel):
 
     path: str = Field(
         description="The landing folder: a path, relative to the settings file where it is not absolute, or "
-        "`s3://bucket/prefix`; see docs/s3.md."
+        "`s3://bucket/prefix`; see docs/reference/s3.md."
     )
     folder: Annotated[str, AfterValidator(folder_below)] = Field(
         "{schema}/{table}",

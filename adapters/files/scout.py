@@ -120,7 +120,9 @@ def _of_json(folder: Folder, table: TableName, names: Sequence[str], own: Mappin
         doubts = ("not every line of its files is a JSON object: files must have one a line",)
         return ProposedTable(name=table, found="JSON", source=own, doubts=doubts)
     if rows and all("payload" in row or {"op", "after"} <= row.keys() for row in rows):
-        doubts = ('its lines look like messages of Debezium: `format = "debezium"` (docs/plain-files.md)',)
+        doubts = (
+            'its lines look like messages of Debezium: `format = "debezium"` (docs/reference/plain-files.md)',
+        )
         return ProposedTable(name=table, found="JSON lines, messages", source=own, doubts=doubts)
     columns = list(dict.fromkeys(name for row in rows for name in row))
     values = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}

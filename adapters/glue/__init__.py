@@ -11,7 +11,7 @@ from lakeward.plugins.options import validated
 
 
 class GlueOptions(BaseModel):
-    """A catalog of AWS Glue (docs/aws/catalogs.md)."""
+    """A catalog of AWS Glue (docs/how-to/aws/catalogs.md)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -17,7 +17,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.nearest import nearest
 from lakeward.core.ports import TableDescription
 
-PAGE: Final = "docs/aws/catalogs.md"
+PAGE: Final = "docs/how-to/aws/catalogs.md"
 
 _Text = Annotated[str, StringConstraints(min_length=1)]
 

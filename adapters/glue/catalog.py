@@ -16,7 +16,7 @@ from lakeward.adapters.glue.entries import Entry, entry_of
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.ports import TableDescription
 
-PAGE: Final = "docs/aws/catalogs.md"
+PAGE: Final = "docs/how-to/aws/catalogs.md"
 PIPELINE: Final = "lakeward.pipeline"
 """The parameter of an entry that says which pipeline made it."""
 

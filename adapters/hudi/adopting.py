@@ -65,7 +65,7 @@ class HudiTheirs:
             raise TableError(
                 f"{dimension.name} cannot be adopted as it is",
                 found="; ".join(self.features.refused(dimension, self.table.options)) or "nobody ever wrote to it",
-                todo="Nothing was changed. Mend that and ask again: docs/adopt.md#what-is-refused",
+                todo="Nothing was changed. Mend that and ask again: docs/how-to/adopt.md#what-is-refused",
             )
         return schema_of(schema, str(self.table.dimension.name))
 

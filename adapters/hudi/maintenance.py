@@ -72,7 +72,7 @@ class HudiMaintenance:
             found=f"{keep} commits are to stay, and each batch removes what the last {retained} do not need "
             f"(`{_RETAINED}`)",
             todo=f'Give the table `properties = {{ "{_RETAINED}" = "{keep}", … }}` with an archive that begins '
-            "behind them (docs/hudi.md, Taking a table back), or take `keep_last` out of `maintain`.",
+            "behind them (docs/reference/hudi.md, Taking a table back), or take `keep_last` out of `maintain`.",
         )
 
     def _compact(self) -> None:

@@ -34,7 +34,7 @@ class HudiOptions(BaseModel):
 
     warehouse: str = Field(
         description="Where the tables lie: a path, relative to the settings file where it is not absolute, or "
-        "`s3://bucket/prefix`; see docs/s3.md."
+        "`s3://bucket/prefix`; see docs/reference/s3.md."
     )
     namespace: Namespace = Field(
         "{schema}", description="The folder of a table; {schema} stands for its schema at the source."

@@ -40,7 +40,8 @@ def unreadable(table: TableName, options: IcebergOptions, error: Exception) -> L
             found=said(error, options),
             todo=f"pip install 'lakeward[{_EXTRAS.get(options.catalog, 's3')}]'",
         )
-    where = "" if options.catalog == "sqlite" else " Is [target.catalog_properties] right (docs/iceberg.md)?"
+    check = " Is [target.catalog_properties] right (docs/reference/iceberg.md)?"
+    where = "" if options.catalog == "sqlite" else check
     return TableError(
         f"{table}: the catalog cannot be read",
         found=said(error, options),

@@ -16,7 +16,8 @@ class IcebergOptions(BaseModel):
 
     warehouse: str = Field(
         description="Where the tables lie: a path, relative to the settings file where it is not absolute, or "
-        "`s3://bucket/prefix`; see docs/s3.md. With a table bucket of S3 Tables its ARN; see docs/aws/catalogs.md."
+        "`s3://bucket/prefix`; see docs/reference/s3.md. With a table bucket of S3 Tables its ARN; see "
+        "docs/how-to/aws/catalogs.md."
     )
     namespace: Namespace = Field(
         "{schema}", description="The namespace of a table; {schema} stands for its schema at the source."
@@ -40,7 +41,7 @@ class IcebergOptions(BaseModel):
     @model_validator(mode="after")
     def _has_a_catalog_of_buckets(self) -> Self:
         if self.is_table_bucket and self.catalog != "rest":
-            raise ValueError('a table bucket is reached by `catalog = "rest"` (docs/aws/catalogs.md)')
+            raise ValueError('a table bucket is reached by `catalog = "rest"` (docs/how-to/aws/catalogs.md)')
         return self
 
     @property

@@ -35,9 +35,9 @@ def leave_out(dimension: Dimension, table: SourceTable, names: Collection[str]) 
 def columns_of(dimension: Dimension, table: SourceTable) -> tuple[Column, ...]:
     """Return the columns of a table in order, each in the type in which it is read.
 
-    That is the one that the database's types are given (docs/catalogue.md#types), unless the settings declare the
-    column as `string`. Raises SchemaConflict for a column without a type that nothing declares, and ConfigError for
-    one that is declared as what it cannot be read as.
+    That is the one that the database's types are given (docs/reference/catalogue.md#types), unless the settings
+    declare the column as `string`. Raises SchemaConflict for a column without a type that nothing declares, and
+    ConfigError for one that is declared as what it cannot be read as.
     """
     return tuple(Column(one.name, _type_of(dimension, one)) for one in table.columns)
 
@@ -82,7 +82,8 @@ def _type_of(dimension: Dimension, column: SourceColumn) -> Type:
             f"{dimension.name}: the column {column.name} has no type here",
             found=f"the database calls it {column.written}",
             todo=f'Nothing was read. Declare it under [tables."{dimension.name}".columns]: as "string", which '
-            "takes any value as a text, or if it is a number without bounds as a decimal (docs/catalogue.md).",
+            "takes any value as a text, or if it is a number without bounds as a decimal "
+            "(docs/reference/catalogue.md).",
         )
     if declared.name != "decimal":
         raise ConfigError(

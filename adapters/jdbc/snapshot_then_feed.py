@@ -124,7 +124,7 @@ class SnapshotThenFeed:
                 f"{dimension.name}: its topic is another one now",
                 found=f"{found}; its snapshot was read when the topic had the id {before}",
                 todo="Nothing was applied. What the old topic had and the table has not is lost. Load the table "
-                "anew, as docs/alarms.md says.",
+                "anew, as docs/reference/alarms.md says.",
             )
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
@@ -222,7 +222,7 @@ def _no_topic(dimension: Dimension, topic: str) -> ConfigError:
         found="no such topic at the broker",
         todo="Start the connector first, without a snapshot of its own, and create the topic where nothing was "
         "changed yet: what changes between the snapshot and the beginning of the feed would be lost "
-        "(docs/jdbc.md).",
+        "(docs/reference/jdbc.md).",
     )
 
 

@@ -287,7 +287,7 @@ def _check(dimension: Dimension, reads: JdbcSourceOptions) -> None:
             found='neither `full_loads = "snapshot"` nor a `cursor` is set',
             todo=f'Set `full_loads = "snapshot"` under [tables."{name}"], so that it is read whole each time, or '
             "`cursor` under [source], so that changed rows alone are; or both. Or `then` under [source]: a feed "
-            "brings the changes (docs/jdbc.md).",
+            "brings the changes (docs/reference/jdbc.md).",
         )
 
 

@@ -15,11 +15,11 @@ LOST_ALARM: Final = "KAFKA-001"
 
 _ANEW: Final = (
     "Nothing was applied. What the old topic had and the table has not is lost; the offsets of the new one say "
-    "nothing of it. Load the table anew, as docs/alarms.md says."
+    "nothing of it. Load the table anew, as docs/reference/alarms.md says."
 )
 
 
-_LOAD_ANEW: Final = "The table can be loaded anew, as docs/alarms.md says."
+_LOAD_ANEW: Final = "The table can be loaded anew, as docs/reference/alarms.md says."
 
 
 def refuse_other_topic(table: TableName, name: str, topic: Topic | None, applied: Collection[OffsetRange]) -> None:
@@ -77,7 +77,7 @@ def refuse_lost(table: TableName, topic: Topic, positions: Mapping[int, int]) ->
             f"{table}: messages are gone from the broker that were not applied yet",
             found=f"{lost[0].words}{more}; the first that is there is {lost[0].end:,}",
             todo="Nothing was applied. Retention deleted them, or somebody did. Load the table anew, as "
-            "docs/alarms.md says. If what they held does not matter: "
+            "docs/reference/alarms.md says. If what they held does not matter: "
             f"`lakeward ack {table} {LOST_ALARM}`; the table goes on behind them.",
             about=[one.name for one in lost],
         )

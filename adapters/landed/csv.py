@@ -1,6 +1,6 @@
 """The rules by which a DMS CSV file is read, as a small reader in plain Python.
 
-`docs/dms-csv.md` states them. Spark reads the data; this reader looks at the first
+`docs/reference/dms-csv.md` states them. Spark reads the data; this reader looks at the first
 kilobytes of a file to find its layout, and in tests it is what Spark is compared with.
 """
 

@@ -18,7 +18,7 @@ from lakeward.core.errors import SourceError
 from lakeward.core.schema import Column, Schema, Type
 
 OF_FILES: Final = (
-    "Let the writer of the file give the column a type of docs/types.md, such as a text, or leave it out."
+    "Let the writer of the file give the column a type of docs/reference/types.md, such as a text, or leave it out."
 )
 OF_DMS: Final = "Let DMS write the column as a text (a transformation rule `change-data-type`), or leave it out."
 """What can be done about a type that the lake has not, by who writes the files."""

@@ -203,8 +203,8 @@ def _refuse_strange(dimension: Dimension, entry: Entry, found: Cells) -> None:
         raise MendError(
             f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
             found=f"it has a value in {name}, and the table has no such column",
-            todo="Let the table follow (docs/schema-changes.md), or name in `rename` what the column is called "
-            "now. Else fix the row, or give it up.",
+            todo="Let the table follow (docs/explanation/schema-changes.md), or name in `rename` what the column "
+            "is called now. Else fix the row, or give it up.",
             rows=[(entry.order, entry.row)],
         )
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from lakeward.adapters.aws.service_errors import translate_errors
 from lakeward.core.notices import RunNotice
 
-_PAGE: Final = "docs/notices.md"
+_PAGE: Final = "docs/reference/notices.md"
 _SUBJECT: Final = 99
 """Characters of a subject, which is of ASCII and shorter than 100: the reference of `Publish`."""
 

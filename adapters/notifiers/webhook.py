@@ -24,7 +24,7 @@ from lakeward.core.notices import RunNotice
 from lakeward.core.secrets import Secret, SecretName
 
 _LATER: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
-_PAGE: Final = "docs/notices.md"
+_PAGE: Final = "docs/reference/notices.md"
 
 
 class _NoRedirects(HTTPRedirectHandler):

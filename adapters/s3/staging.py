@@ -10,7 +10,7 @@ from lakeward.core.errors import ConfigError
 SETTING: Final = (
     "A prefix of a bucket for the files of a batch that Spark's workers read, as `s3://bucket/prefix`. Without it "
     "they lie on this machine's disk; where Spark's workers are on others and the lake is in S3, in `_staging` in "
-    "its warehouse (docs/s3.md#staging)."
+    "its warehouse (docs/reference/s3.md#staging)."
 )
 """What the setting `staging` of each source is."""
 

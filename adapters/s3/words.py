@@ -11,7 +11,7 @@ from lakeward.adapters.aws.failures import AS_WHOM, answer_of, explaining_errors
 from lakeward.adapters.s3.later import later
 from lakeward.core.errors import ConfigError, LakewardError, SourceError
 
-_AS_WHOM: Final = f"{AS_WHOM} See docs/s3.md."
+_AS_WHOM: Final = f"{AS_WHOM} See docs/reference/s3.md."
 _GONE: Final = ("404", "NoSuchKey", "NotFound")
 _OTHER: Final = ("412", "PreconditionFailed")
 _UNKNOWN: Final = (
@@ -46,7 +46,7 @@ def told(what: str) -> AbstractContextManager[None]:
     Raises FileNotFoundError for an object that is not there, OSError for one that is another
     now or cannot be read, StoreUnreachable for what may be over soon, and else ConfigError.
     """
-    return explaining_errors(what, "docs/s3.md", _refused, later)
+    return explaining_errors(what, "docs/reference/s3.md", _refused, later)
 
 
 def _refused(what: str, error: ClientError) -> LakewardError | OSError:
@@ -77,6 +77,7 @@ def _refused(what: str, error: ClientError) -> LakewardError | OSError:
         return ConfigError(
             f"{what}: access is denied",
             found=f"{found} ({error.operation_name})",
-            todo="docs/s3.md lists the permissions that are needed. Are these the right credentials?",
+            todo="docs/reference/s3.md lists the permissions that are needed. Are these the right credentials?",
         )
-    return SourceError(f"{what} cannot be read or written", found=found, todo="docs/s3.md says what is needed.")
+    todo = "docs/reference/s3.md says what is needed."
+    return SourceError(f"{what} cannot be read or written", found=found, todo=todo)

@@ -1,6 +1,6 @@
 """From text to typed values: a value that does not fit its type is told apart, never bent.
 
-`docs/types.md` states what each type takes. Every rule here exists because the plain
+`docs/reference/types.md` states what each type takes. Every rule here exists because the plain
 cast loses something: `cast('2026' as date)` is 1 January, `cast('1.239' as decimal(5,2))`
 is 1.24, `cast('1e999' as double)` is infinite. Expressions are SQL texts: building them
 from columns costs a call into the JVM for each operator.

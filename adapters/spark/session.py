@@ -69,7 +69,10 @@ JAVA: Final = (
     "-XX:-DontCompileHugeMethods",
     "-XX:+UseParallelGC",
 )
-"""Options of Java with which a process starts sooner and a large batch takes no longer (docs/benchmarks.md)."""
+"""Options of Java with which a process starts sooner and a large batch takes no longer.
+
+docs/explanation/benchmarks.md has the figures.
+"""
 
 LOCAL: Final[Mapping[str, str]] = {
     "spark.master": "local[*]",

@@ -11,7 +11,7 @@ from lakeward.plugins.options import validated
 
 
 class SqsOptions(BaseModel):
-    """A queue of SQS, standard or FIFO, to which S3 writes what came; see docs/queues.md."""
+    """A queue of SQS, standard or FIFO, to which S3 writes what came; see docs/reference/queues.md."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -219,7 +219,7 @@ class SqsQueue:
     def _warn_of(self, message: str) -> None:
         """Say once that there are such messages: a queue of something else has many."""
         (log.debug if self._has_warned else log.warning)(
-            "a message of no known form is left in the queue", message=message, todo="see docs/queues.md"
+            "a message of no known form is left in the queue", message=message, todo="see docs/reference/queues.md"
         )
         self._has_warned = True
 

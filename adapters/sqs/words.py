@@ -16,7 +16,7 @@ from lakeward.adapters.aws.failures import (
 )
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 
-_PAGE: Final = "docs/queues.md"
+_PAGE: Final = "docs/reference/queues.md"
 _MISSING: Final = (
     "AWS.SimpleQueueService.NonExistentQueue",
     "InvalidAddress",

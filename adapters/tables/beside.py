@@ -41,7 +41,7 @@ UNKNOWN: Final = -1
 
 LOST: Final = (
     "Nothing of this batch was applied. Run again when the other is done. Where processes do not share the folder "
-    "`state`, a lease lets one at a time run a pipeline (docs/lease.md)."
+    "`state`, a lease lets one at a time run a pipeline (docs/reference/lease.md)."
 )
 """What to do where another process was first."""
 

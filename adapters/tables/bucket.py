@@ -103,7 +103,7 @@ class BucketFolder:
                 f"{what}: another process took the lock of the table while this one worked",
                 found=f"{lock.url} was not written for {TERM:.0f} s; was this process stopped for so long?",
                 todo="Run again: the table says what is in it; where it has no key, rows may stand twice. "
-                "Let a lease (docs/lease.md) see to it that one process at a time runs the pipeline.",
+                "Let a lease (docs/reference/lease.md) see to it that one process at a time runs the pipeline.",
             ) from error
 
     def prepare(self) -> None:

@@ -58,7 +58,7 @@ def refuse_other_history(dimension: Dimension, progress: Progress) -> None:
             f"{dimension.name}: its history cannot be kept in another way",
             found=f"its versions were made with {before}; the settings say {now}",
             todo=f"Nothing of the table was changed. {_put_back(name for name, _, _ in changed)}, or "
-            "drop the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
+            "drop the table and what is kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table).",
         )
 
 
@@ -78,7 +78,7 @@ def no_versions(table: object, asked: str) -> ConfigError:
     return ConfigError(
         f"{table} is a mirror: it has no versions to {asked}",
         found="it keeps the newest of each row alone",
-        todo='A table with `mode = "history"` keeps them (docs/history.md).',
+        todo='A table with `mode = "history"` keeps them (docs/explanation/history.md).',
     )
 
 
@@ -95,5 +95,5 @@ def _other_mode(dimension: Dimension, progress: Progress) -> SchemaConflict:
         f"{dimension.name}: a {was.value} cannot become a {is_.value}",
         found=found,
         todo=f"Nothing of the table was changed. Set `mode` to `{was.value}`, as it was, or "
-        "drop the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
+        "drop the table and what is kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table).",
     )

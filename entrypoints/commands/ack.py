@@ -12,7 +12,7 @@ from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
 from lakeward.entrypoints.deciding import Table, Who, Why, deciding
 from lakeward.entrypoints.printable import escaped
 
-HELP = """Let a table go on behind an alarm: what that means for its rows is told in docs/alarms.md.
+HELP = """Let a table go on behind an alarm: what that means for its rows is told in docs/reference/alarms.md.
 
 It is for what the alarm is about now, and for nothing that comes later. Who did it, when
 and why is written down beside the table. Nothing is applied; the next run goes on.

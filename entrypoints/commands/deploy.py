@@ -18,7 +18,7 @@ from lakeward.entrypoints.settings import load
 
 HELP = """Write what a pipeline needs on AWS: buckets, queue, jobs, state machine, roles, alarms, and DMS.
 
-Nothing is made: the files are for CloudFormation. docs/aws/deploy.md goes through it.
+Nothing is made: the files are for CloudFormation. docs/how-to/aws/deploy.md goes through it.
 """
 
 RENDER = """Write the CloudFormation template of a pipeline, and the code of its functions.

@@ -158,8 +158,8 @@ def _proposal(folder: str, scouts: Sequence[Scout]) -> Proposal:
             f"{folder} has no files of a source that is installed",
             found="looked for <schema>/<table>/LOAD00000001.csv, 20141029-113401000.csv and the like, as AWS DMS "
             "writes them, and for CSV, JSON lines or Parquet in <schema>/<table>/ or <table>/",
-            todo="Name the folder above those of the tables. docs/dms-layouts.md and docs/plain-files.md have "
-            "other layouts.",
+            todo="Name the folder above those of the tables. docs/reference/dms-layouts.md and "
+            "docs/reference/plain-files.md have other layouts.",
         )
     return max(found, key=lambda proposal: (proposal.is_named, len(proposal.tables)))
 

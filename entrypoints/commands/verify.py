@@ -42,7 +42,7 @@ touches alone. Without the name of a table it is all that keep a history.
 
 --against source compares the rows with those of the database of the source, which goes on meanwhile: counts and
 hashes by range of the key, and the keys of ranges that differ. A key counts as different once two comparisons found
-the same, and its change cannot be on its way any more: docs/verify.md.
+the same, and its change cannot be on its way any more: docs/how-to/verify.md.
 
 Example: [bold]lakeward verify shop.customer --against source --wait 10m[/]
 """
@@ -165,7 +165,7 @@ def _chosen(configured: Configured, wanted: Sequence[str]) -> Sequence[TableName
     if not histories:
         raise ConfigError(
             f"{configured.file}: no table keeps a history",
-            todo='A table with `mode = "history"` does (docs/history.md).',
+            todo='A table with `mode = "history"` does (docs/explanation/history.md).',
         )
     return histories
 
@@ -220,7 +220,7 @@ def _show(found: Sequence[_Result]) -> None:
     if any(isinstance(one, Checked) and one.broken for *_, one in found):
         out.print(
             "Others have changed these versions. Put them right in the table, by hand: "
-            "docs/quarantine.md#versions-that-were-altered"
+            "docs/how-to/quarantine.md#versions-that-were-altered"
         )
 
 

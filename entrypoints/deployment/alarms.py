@@ -14,11 +14,16 @@ _PERIOD: Final = 300
 
 _OF_RUNS: Final[Mapping[str, tuple[str, str, int | str, str]]] = {
     "Lag": ("LagSeconds", "Maximum", "LagAlarmSeconds", "A table is further behind its source than it may be."),
-    "HeldKeys": ("HeldKeys", "Maximum", 1, "Keys are held: rows of theirs are in quarantine (docs/held-key.md)."),
-    "FailedTables": ("Failures", "Sum", 1, "A table failed, or an alarm stopped it (docs/an-alarm.md)."),
+    "HeldKeys": (
+        "HeldKeys",
+        "Maximum",
+        1,
+        "Keys are held: rows of theirs are in quarantine (docs/how-to/held-key.md).",
+    ),
+    "FailedTables": ("Failures", "Sum", 1, "A table failed, or an alarm stopped it (docs/how-to/an-alarm.md)."),
 }
-"""Alarms on the metrics of runs, which the settings turn on (docs/metrics.md): metric of all tables together,
-statistic, least value that alarms (or its parameter), words."""
+"""Alarms on the metrics of runs, which the settings turn on (docs/reference/metrics.md): metric of all tables
+together, statistic, least value that alarms (or its parameter), words."""
 
 
 _SILENT: Final = ("FailedTables",)
@@ -121,7 +126,7 @@ def resources(pipeline: DeployedPipeline) -> Template:
     found["DeadLettersAlarm"] = _alarm(
         pipeline,
         "DeadLetters",
-        "Messages could not be worked on (docs/queues.md).",
+        "Messages could not be worked on (docs/reference/queues.md).",
         _metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", dead, "Maximum"),
         1,
     )

@@ -86,7 +86,7 @@ def _bucket(pipeline: DeployedPipeline, bucket: str, title: str) -> Template:
 
 
 def _rules(pipeline: DeployedPipeline, bucket: str) -> Sequence[Template]:
-    """Return the rules of the life of objects; those of tables are the tables' own (docs/maintain.md)."""
+    """Return the rules of the life of objects; those of tables are the tables' own (docs/how-to/maintain.md)."""
     unfinished = {
         "Id": "unfinished-uploads",
         "Status": "Enabled",

@@ -1,4 +1,4 @@
-"""The DMS side: endpoints with the settings that docs/dms-endpoint.md recommends, table mappings, and the task."""
+"""The DMS side: endpoints with the settings of docs/reference/dms-endpoint.md, table mappings, and the task."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ def parameters() -> Template:
             "Type": "Number",
             "Default": 300,
             "MinValue": 1,
-            "Description": "Seconds after which DMS writes a file of changes, however small: docs/aws/cost.md.",
+            "Description": "Seconds after which DMS writes a file of changes, however small: "
+            "docs/how-to/aws/cost.md.",
         },
         "CdcMinFileSize": {
             "Type": "Number",

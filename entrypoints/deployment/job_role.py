@@ -111,7 +111,7 @@ def _of_landing(pipeline: DeployedPipeline) -> Iterator[Template]:
 
 
 def _of_store(number: int, store: Mapping[str, Any]) -> Iterator[Template]:
-    """Yield what reads a settings store takes, as docs/aws/settings.md says."""
+    """Yield what reads a settings store takes, as docs/how-to/aws/settings.md says."""
     kind, name, form = store["kind"], str(store["name"]), store.get("form")
     title = f"ReadSettings{number}"
     if kind == "s3":

@@ -236,7 +236,7 @@ def _source(configured: Configured) -> DmsOptions | FilesOptions:
             f"a source of the kind {options['kind']!r} cannot be deployed by a template",
             found="[source]",
             todo='It is for files in a bucket: `kind = "dms"` or `"files"`. Others are started by hand: '
-            "docs/aws/jobs.md.",
+            "docs/how-to/aws/jobs.md.",
         )
     own = {name: value for name, value in options.items() if name != "kind"}
     return validated(_SOURCES[options["kind"]], own, str(configured.file), within="source")
@@ -262,7 +262,7 @@ def _target(target: Mapping[str, Any]) -> Mapping[str, Any]:
             "an Iceberg catalog that AWS keeps cannot be deployed by a template over its REST endpoint",
             found=f'`"rest.signing-name" = "{signed}"` under [target.catalog_properties], and the role of the job '
             "would lack what the endpoint asks for",
-            todo='Say `catalog = "glue"` under [target]; or start the job by hand: docs/aws/jobs.md.',
+            todo='Say `catalog = "glue"` under [target]; or start the job by hand: docs/how-to/aws/jobs.md.',
         )
     return {"warehouse": "", **target}
 

@@ -1,4 +1,4 @@
-"""The state machine of a pipeline, in Amazon States Language with JSONPath (docs/aws/orchestration.md).
+"""The state machine of a pipeline, in Amazon States Language with JSONPath (docs/how-to/aws/orchestration.md).
 
 What passes from state to state, and from an execution to the next, is the `phase` ("full-load" or "changes"),
 the id of the `run` that is waited for ("" if none is), how many `failures` there were in a row, how many runs
@@ -105,7 +105,7 @@ def state_machine(names: StateMachineNames) -> dict[str, object]:
     if names.dms_status_function is not None:
         states |= _dms(names, names.dms_status_function)
     return {
-        "Comment": "lakeward: the full load of a pipeline, and then its changes (docs/aws/orchestration.md)",
+        "Comment": "lakeward: the full load of a pipeline, and then its changes (docs/how-to/aws/orchestration.md)",
         "QueryLanguage": "JSONPath",
         "StartAt": "Defaults",
         "States": states,

@@ -30,7 +30,7 @@ def conditions() -> Template:
 
 
 def resources(pipeline: DeployedPipeline) -> Template:
-    """Return the tables, with the keys that docs/ledger.md and docs/lease.md say."""
+    """Return the tables, with the keys that docs/reference/ledger.md and docs/reference/lease.md say."""
     by_state = {
         "IndexName": "by_state",
         "KeySchema": _key("ledger", "state"),

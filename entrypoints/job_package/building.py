@@ -149,7 +149,7 @@ def _readme(order: Order, jobs: Mapping[str, Any]) -> str:
     parts += [f"{operation}:\n\n{json.dumps(job, indent=2)}" for operation, job in jobs.items()]
     if order.release.platform == "emr":
         parts.append(f"The jars of {order.kind} are those of EMR: the package brings none.")
-    return "\n\n".join([*parts, "docs/aws/package.md says more."]) + "\n"
+    return "\n\n".join([*parts, "docs/how-to/aws/package.md says more."]) + "\n"
 
 
 def _write(path: Path, text: str) -> None:

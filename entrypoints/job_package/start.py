@@ -15,7 +15,8 @@ WHEELS: Final = "wheels"
 SOMEWHERE: Final = "s3://BUCKET/PREFIX"
 """What stands for the place of a package that was written to a folder."""
 
-_SCRIPT: Final = '''"""The script of the job: lakeward {version} on {title} {release} (docs/aws/package.md)."""
+_SCRIPT: Final = '''\
+"""The script of the job: lakeward {version} on {title} {release} (docs/how-to/aws/package.md)."""
 
 from lakeward.entrypoints.{platform} import main
 

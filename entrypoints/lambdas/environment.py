@@ -14,7 +14,7 @@ STATE_MACHINE: Final = "LAKEWARD_STATE_MACHINE"
 """The ARN of the state machine of the pipeline; `start_run` alone needs it."""
 
 LEASES: Final = "LAKEWARD_LEASES"
-"""The DynamoDB table of leases (docs/lease.md)."""
+"""The DynamoDB table of leases (docs/reference/lease.md)."""
 
 DMS_TASK: Final = "LAKEWARD_DMS_TASK"
 """The ARN of the replication task of DMS; `dms_status` alone needs it."""
@@ -26,6 +26,6 @@ def read_variable(name: str) -> str:
     if not value:
         raise ConfigError(
             f"the environment variable {name} of the function is not set",
-            todo="Set it as docs/aws/orchestration.md lists it.",
+            todo="Set it as docs/how-to/aws/orchestration.md lists it.",
         )
     return value

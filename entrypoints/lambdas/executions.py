@@ -24,7 +24,7 @@ from lakeward.adapters.dynamodb.lease import DynamoDbLease
 from lakeward.core.ports.running import Term
 from lakeward.entrypoints.lambdas.environment import LEASES, PIPELINE, read_variable
 
-PAGE: Final = "docs/aws/orchestration.md"
+PAGE: Final = "docs/how-to/aws/orchestration.md"
 
 PHASES: Final = ("full-load", "changes")
 """What a pipeline is in: its full load, or the changes behind it."""

@@ -2,7 +2,7 @@
 
 `lakeward_local` runs a pipeline in a subprocess, and `lakeward_maintain` takes care of its tables; `lakeward_glue`
 starts a job of AWS Glue and waits for it. How each ends follows from the exit code in the report of the job. Copy
-the file into the folder of your DAGs, and change what stands at its top; docs/aws/airflow.md is its page.
+the file into the folder of your DAGs, and change what stands at its top; docs/how-to/aws/airflow.md is its page.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The corpus: small feeds and the tables that they must give, as files that any tool can read.
 
-`docs/corpus.md` says what stands in the files. What the tables must be was written by hand.
+`docs/extend/corpus.md` says what stands in the files. What the tables must be was written by hand.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The laws of a table on histories drawn at random: its script, what ends it, and what must be seen then.
 
-`docs/semantics.md` has them as a table; each docstring begins with the words that it has there.
+`docs/explanation/semantics.md` has them as a table; each docstring begins with the words that it has there.
 """
 
 from __future__ import annotations

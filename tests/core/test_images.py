@@ -127,5 +127,5 @@ def test_a_table_with_data_keeps_what_its_changes_find_their_rows_by(
             refuse()
         assert found in str(refused.value.found)
         assert todo in str(refused.value.todo)
-        assert "docs/reload.md#dropping-a-table" in str(refused.value.todo)
+        assert "docs/how-to/reload.md#dropping-a-table" in str(refused.value.todo)
     assert _deliver(job, 3).batch == 2

@@ -64,7 +64,7 @@ def test_each_reason_is_an_entry_with_the_next_step() -> None:
         (
             "load",
             "waits for a full load: nothing of it yet; the task says nothing",
-            "`lakeward status shop.orders`; docs/reload.md says what completes it",
+            "`lakeward status shop.orders`; docs/how-to/reload.md says what completes it",
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""Texts in plain Python: what `docs/types.md` says is taken, and the texts of values."""
+"""Texts in plain Python: what `docs/reference/types.md` says is taken, and the texts of values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pages import codes, sections, tables
 from lakeward.core.schema import parse_type
 from lakeward.core.texts import MISFIT, from_text, to_text
 
-(FROM_TEXT,) = tables(sections("docs/types.md")["From text"])
+(FROM_TEXT,) = tables(sections("docs/reference/types.md")["From text"])
 CASES = [
     (codes(row["type"])[0], shown, is_taken)
     for row in FROM_TEXT

@@ -1,4 +1,4 @@
-"""`docs/aws/catalogs.md`: a pipeline can be made of each of its settings, without AWS and Spark."""
+"""`docs/how-to/aws/catalogs.md`: a pipeline can be made of each of its settings, without AWS and Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pages import fences
 from lakeward.entrypoints.context import container_of
 from lakeward.entrypoints.settings import validate
 
-PAGE = "docs/aws/catalogs.md"
+PAGE = "docs/how-to/aws/catalogs.md"
 SNIPPETS = [tomllib.loads(fence.content) for fence in fences(PAGE, "toml")]
 WHOLE = next(snippet for snippet in SNIPPETS if "pipeline" in snippet)
 

@@ -1,4 +1,4 @@
-"""`docs/catalogue.md`: the types that it shows are those of the code, and its files can be read."""
+"""`docs/reference/catalogue.md`: the types that it shows are those of the code, and its files can be read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pages import codes, fences, sections, tables
 from lakeward.adapters.catalogue import documents
 from lakeward.adapters.catalogue.types import DATABASES, our_type, written
 
-PAGE = "docs/catalogue.md"
+PAGE = "docs/reference/catalogue.md"
 HEADINGS = {
     "PostgreSQL": ("postgresql",),
     "MySQL and MariaDB": ("mysql", "mariadb"),

@@ -1,4 +1,4 @@
-"""`docs/aws/deploy.md`, `docs/aws/cost.md`: commands work up to where they reach AWS, and sums are right."""
+"""`docs/how-to/aws/deploy.md`, `…/cost.md`: commands work up to where they reach AWS, and sums are right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from policies import Stack
 from lakeward.entrypoints import cli
 from lakeward.entrypoints.deployment.pipeline import Dms
 
-PAGE, COST = "docs/aws/deploy.md", "docs/aws/cost.md"
+PAGE, COST = "docs/how-to/aws/deploy.md", "docs/how-to/aws/cost.md"
 PLATFORMS = ("glue", "emr-serverless")
 SIDES: tuple[Dms, ...] = ("make", "existing", "none")
 ARCHIVED = SOURCE + 'landing = "archived"\narchive = "s3://an-archive"\n'

@@ -1,4 +1,4 @@
-"""`docs/dms-csv.md` is the specification: each of its examples is put to the reference reader."""
+"""`docs/reference/dms-csv.md` is the specification: each of its examples is put to the reference reader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import UNSET
 from lakeward.core.schema import Column, Schema, Type
 
-PAGE = "docs/dms-csv.md"
+PAGE = "docs/reference/dms-csv.md"
 SHOWN = {"␊": "\n", "␍": "\r", "␠": " ", "[BOM]": BOM}
 CUSTOMER = Dimension(
     name=TableName("shop", "customer"),

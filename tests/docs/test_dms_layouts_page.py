@@ -1,4 +1,4 @@
-"""`docs/dms-layouts.md`: what it shows is read as it says."""
+"""`docs/reference/dms-layouts.md`: what it shows is read as it says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.adapters.landed.csv import Dialect
 from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.entrypoints.patterns import is_pattern, with_patterns
 
-PAGE = "docs/dms-layouts.md"
+PAGE = "docs/reference/dms-layouts.md"
 LAYOUTS = next(tables(text(PAGE)))
 
 

@@ -1,4 +1,4 @@
-"""`docs/history.md` and `docs/why-not-window-functions.md`: versions on them are what the core makes of the events.
+"""`history.md` and `why-not-window-functions.md`: versions on them are what the core makes of the events.
 
 An example is a section: keys of its table as TOML, events, and the versions after them. One without events has
 those of its chapter; versions behind a second table of events are of both.
@@ -33,7 +33,7 @@ from lakeward.core.texts import from_text, to_text
 from lakeward.entrypoints.histories import HistorySettings
 from lakeward.entrypoints.settings import validate
 
-PAGE, WINDOWS = "docs/history.md", "docs/why-not-window-functions.md"
+PAGE, WINDOWS = "docs/explanation/history.md", "docs/explanation/why-not-window-functions.md"
 NAME = TableName("shop", "customer")
 TYPES = {
     "id": "int",

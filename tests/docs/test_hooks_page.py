@@ -1,4 +1,4 @@
-"""`docs/hooks.md`: every hook and port as it is in the code, and an example that works."""
+"""`docs/extend/hooks.md`: every hook and port as it is in the code, and an example that works."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lakeward.plugins import API, Registry, Runtime
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.testing import Bell, queue_contract, queues
 
-PAGE = "docs/hooks.md"
+PAGE = "docs/extend/hooks.md"
 PORTS_OF_1_0 = (
     "Source Landing Strays Scout SourceCatalogue Statistics Secrets Store Target Table Companion Quarantine Queue "
     "Ledger"

@@ -1,4 +1,4 @@
-"""`docs/hooks.md` as a reference: shelves, values and the kit are those of the code, to the last part."""
+"""`docs/extend/hooks.md` as a reference: shelves, values and the kit are those of the code, to the last part."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lakeward.core.memory import Reject
 from lakeward.core.ports import Mended
 from lakeward.plugins import testing
 
-PAGE = "docs/hooks.md"
+PAGE = "docs/extend/hooks.md"
 MADE_BY_AUTHORS = (BatchFacts, ChangeEvent, Counts, Limits, Mended, ObjectFacts, Reject)
 """Parts of what methods take and return, which no method names itself."""
 

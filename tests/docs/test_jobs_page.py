@@ -1,4 +1,4 @@
-"""`docs/aws/jobs.md`: the commands that are jobs take what the page says."""
+"""`docs/how-to/aws/jobs.md`: the commands that are jobs take what the page says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lakeward.entrypoints.job_command import COMMANDS, RUN, WITH_SPARK, paramete
 
 
 def test_the_commands_of_jobs_and_their_arguments_are_those_of_the_page() -> None:
-    (listed,) = tables(sections("docs/aws/jobs.md")["Other commands"])
+    (listed,) = tables(sections("docs/how-to/aws/jobs.md")["Other commands"])
     assert {codes(row["`--command`"])[0] for row in listed} == {*COMMANDS} - {RUN}
     for row in listed:
         (command,) = codes(row["`--command`"])

@@ -1,4 +1,4 @@
-"""`docs/joined.md`: tables on it are what the core joins after the runs before them."""
+"""`docs/explanation/joined.md`: tables on it are what the core joins after the runs before them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakeward.core.joined.rows import Known
 from lakeward.core.joined.rows import Table as Rows
 from lakeward.core.schema import Column, Schema, Type
 
-PAGE = "docs/joined.md"
+PAGE = "docs/explanation/joined.md"
 TWO, OVER_TIME, SUMMARY = "A dimension of two mirrors", "A dimension of two histories", "A summary of orders"
 FACTS = "Facts"
 

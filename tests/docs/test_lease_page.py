@@ -1,4 +1,4 @@
-"""`docs/lease.md`: the table that it makes is one, the permissions that it names are those that are used."""
+"""`docs/reference/lease.md`: the table that it makes is one, the permissions that it names are those in use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenancies import DynamoDb
 
 from lakeward.adapters.dynamodb.lease import APART, DynamoDbLease
 
-PAGE = "docs/lease.md"
+PAGE = "docs/reference/lease.md"
 
 
 def of_the_command_line(words: str) -> list[dict[str, str]]:

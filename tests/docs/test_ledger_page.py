@@ -1,4 +1,4 @@
-"""`docs/ledger.md`: the table that it makes holds ledgers, the permissions that it names are those in use."""
+"""`docs/reference/ledger.md`: the table that it makes holds ledgers, its permissions are those in use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pages import fences
 from lakeward.adapters.dynamodb import ledger as module
 from lakeward.core.ledger import Notes, ObjectRecord, ObjectState, SourceObject
 
-PAGE = "docs/ledger.md"
+PAGE = "docs/reference/ledger.md"
 TABLE = "shop.orders"
 
 WITHIN_A_TRANSACTION = {"TransactWriteItems": "PutItem"}

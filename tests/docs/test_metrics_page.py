@@ -1,4 +1,4 @@
-"""`docs/metrics.md`: every figure is there by the names that it has, and what it shows is what is written."""
+"""`docs/reference/metrics.md`: every figure is there by its names, and what the page shows is what is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.adapters.metrics.prometheus import prometheus_text
 from lakeward.core.figures import METRICS, PipelineFigures, TableFigures
 from lakeward.entrypoints.settings import validate
 
-PAGE = "docs/metrics.md"
+PAGE = "docs/reference/metrics.md"
 ORDERS = TableFigures(table="shop.orders", events_applied=1200, rows=1, held_keys=1, lag_seconds=12.5)
 FIGURES = PipelineFigures(
     pipeline="shop", run="5be1f0c7a3d2", at=1_796_083_200_123_000, tables=[ORDERS], seconds=1.0, waiting=0

@@ -1,4 +1,4 @@
-"""`docs/notices.md`: its settings make notifiers, its notices are those of the code, its permission is used."""
+"""`docs/reference/notices.md`: its settings make notifiers, its notices are the code's, its permission is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakeward.core.progress import Progress
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings import validate
 
-PAGE = "docs/notices.md"
+PAGE = "docs/reference/notices.md"
 PERMISSION, POSTED = (json.loads(fence.content) for fence in fences(PAGE, "json"))
 
 

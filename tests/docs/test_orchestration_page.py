@@ -14,7 +14,7 @@ from lakeward.entrypoints.deployment.lambda_package import HANDLERS, RUNTIME
 from lakeward.entrypoints.deployment.state_machine import StateMachineNames
 from lakeward.entrypoints.lambdas import environment
 
-PAGE = "docs/aws/orchestration.md"
+PAGE = "docs/how-to/aws/orchestration.md"
 
 
 def test_the_example_makes_a_definition_whose_states_and_failures_the_page_has(

@@ -1,4 +1,4 @@
-"""`docs/aws/package.md`: its releases, options and parameters are those of the command."""
+"""`docs/how-to/aws/package.md`: its releases, options and parameters are those of the command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pages import codes, sections, tables
 from lakeward.entrypoints.job_package.releases import RELEASES, TITLES, find_release
 from lakeward.entrypoints.job_package.start import glue_job
 
-PAGE = "docs/aws/package.md"
+PAGE = "docs/how-to/aws/package.md"
 
 
 def test_the_releases_are_those_that_can_be_packaged_for() -> None:

@@ -123,7 +123,7 @@ def test_every_page_is_reached_from_the_readme() -> None:
 
 
 def test_the_settings_page_is_what_make_docs_gives() -> None:
-    assert text("docs/settings.md") == reference.page(), "run `make docs`"
+    assert text("docs/reference/settings.md") == reference.page(), "run `make docs`"
 
 
 def every_command() -> Iterator[str]:
@@ -136,36 +136,35 @@ def every_command() -> Iterator[str]:
 
 
 def test_every_command_is_on_its_page() -> None:
-    (listed, *_) = tables(text("docs/commands.md"))
+    (listed, *_) = tables(text("docs/reference/commands.md"))
     shown = [re.sub(r" (\[.*|--.*|TABLE.*|PATH.*|KIND.*)", "", codes(row["command"])[0]) for row in listed]
     assert sorted(shown) == sorted(f"lakeward {name}" for name in every_command())
 
 
 def test_the_exit_codes_are_those_of_the_help() -> None:
-    (listed,) = tables(sections("docs/commands.md")["Exit codes"])
+    (listed,) = tables(sections("docs/reference/commands.md")["Exit codes"])
     assert [row["code"] for row in listed] == re.findall(r"(?:^Exit codes: |· )(\d+)", cli._EPILOG)
 
 
 def test_every_count_is_explained() -> None:
-    explained = [
-        codes(row["count"])[0] for table in tables(sections("docs/semantics.md")["Counts"]) for row in table
-    ]
+    counts = sections("docs/explanation/semantics.md")["Counts"]
+    explained = [codes(row["count"])[0] for table in tables(counts) for row in table]
     assert sorted([*explained, "read"]) == sorted(field.name for field in fields(Counts))
 
 
 def test_every_column_that_is_added_is_explained() -> None:
-    explained = codes(sections("docs/semantics.md")["Columns that lakeward adds"])
+    explained = codes(sections("docs/explanation/semantics.md")["Columns that lakeward adds"])
     assert set(SYSTEM_COLUMNS) <= set(explained)
 
 
 def test_every_reason_is_explained_and_whether_it_holds() -> None:
-    (listed,) = tables(sections("docs/quarantine.md")["Reasons"])
+    (listed,) = tables(sections("docs/how-to/quarantine.md")["Reasons"])
     assert {Reason(codes(row["reason"])[0]) for row in listed} == set(Reason)
     assert {Reason(codes(row["reason"])[0]) for row in listed if row["holds its key"] == "yes"} == set(HOLDING)
 
 
 def test_every_column_of_the_quarantine_is_explained() -> None:
-    (listed,) = tables(sections("docs/quarantine.md")["The table"])
+    (listed,) = tables(sections("docs/how-to/quarantine.md")["The table"])
     assert sorted(name for row in listed for name in codes(row["column"])) == sorted(_columns(Sequences.TIMES))
 
 
@@ -186,18 +185,18 @@ def alarms() -> set[str]:
 
 
 def test_every_alarm_has_its_section_and_every_section_its_alarm() -> None:
-    headings = {heading for heading in sections("docs/alarms.md") if re.fullmatch(r"[A-Z]+-\d+", heading)}
+    headings = {heading for heading in sections("docs/reference/alarms.md") if re.fullmatch(r"[A-Z]+-\d+", heading)}
     assert headings == alarms() != set()
 
 
 def test_an_alarm_says_what_it_means_why_it_happens_and_what_to_do() -> None:
-    found = sections("docs/alarms.md")
+    found = sections("docs/reference/alarms.md")
     for code in alarms():
         assert all(f"**{part}.**" in found[code] for part in ("What", "Why it happens", "What to do"))
 
 
 def test_an_alarm_that_can_be_let_pass_says_what_that_means() -> None:
-    found = sections("docs/alarms.md")
+    found = sections("docs/reference/alarms.md")
     assert {code for code in alarms() if "**`ack` means:**" in found[code]} == set(PASSABLE)
 
 

@@ -1,4 +1,4 @@
-"""`docs/aws/published.md`: its settings are right, so far as can be told without AWS, Spark and a broker."""
+"""`docs/how-to/aws/published.md`: its settings are right, so far as can be told without AWS, Spark and a broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.core.dimension import TableName
 from lakeward.entrypoints.context import container_of
 from lakeward.entrypoints.settings import validate
 
-PAGE = "docs/aws/published.md"
+PAGE = "docs/how-to/aws/published.md"
 SNIPPETS = [tomllib.loads(fence.content) for fence in fences(PAGE, "toml")]
 WHOLE = next(snippet for snippet in SNIPPETS if "pipeline" in snippet)
 OF_PATTERNS = {"dbo": "item", "sales": "item", "shop": "item"}

@@ -1,4 +1,4 @@
-"""`docs/queues.md`: the queue that it makes takes what S3 writes, and its permissions are those that are used."""
+"""`docs/reference/queues.md`: the queue that it makes takes what S3 writes, its permissions are those in use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakeward.adapters.sqlite_queue import FILE, SqliteQueue
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings import validate
 
-PAGE = "docs/queues.md"
+PAGE = "docs/reference/queues.md"
 
 
 def json_of(name: str) -> dict[str, Any]:

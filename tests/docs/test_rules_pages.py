@@ -1,4 +1,4 @@
-"""`docs/column-rules.md` and `docs/quality-rules.md`: every rule is there, and the examples do what they say."""
+"""`column-rules.md` and `quality-rules.md`: every rule is there, and the examples do what they say."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lakeward.entrypoints.rules import ColumnRule, column_rules
 from lakeward.entrypoints.sections import TableSettings
 from lakeward.entrypoints.settings import validate
 
-COLUMNS, QUALITY = "docs/column-rules.md", "docs/quality-rules.md"
+COLUMNS, QUALITY = "docs/reference/column-rules.md", "docs/reference/quality-rules.md"
 (EXAMPLES,) = tables(sections(COLUMNS)["The rules"])
 TYPES = {"date_part": "date", "flatten": "struct<x: int, y: int>"}
 VALUES = {"date_part": date(2026, 2, 28), "flatten": {"x": 1, "y": 2}}

@@ -1,4 +1,4 @@
-"""`docs/aws/settings.md`: its settings work, against an AWS that moto plays, and show what the page says."""
+"""`docs/how-to/aws/settings.md`: its settings work, against an AWS that moto plays, and show what the page says."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakeward.entrypoints.sections import StoresSettings
 from lakeward.plugins import Runtime
 from lakeward.plugins.manager import load, registry_of
 
-PAGE = "docs/aws/settings.md"
+PAGE = "docs/how-to/aws/settings.md"
 TOML = [block.content for block in fences(PAGE, "toml")]
 JSON = [json.loads(block.content) for block in fences(PAGE, "json")]
 CONSOLE = [block.content for block in fences(PAGE, "console")]

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.entrypoints.cli import main
 
-PAGES = ["docs/tutorial.md", pytest.param("docs/star-schema.md", marks=pytest.mark.long)]
+PAGES = ["docs/start/tutorial.md", pytest.param("docs/start/star-schema.md", marks=pytest.mark.long)]
 
 
 class Duck:

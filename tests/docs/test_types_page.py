@@ -1,4 +1,4 @@
-"""`docs/types.md`: each type, and each text it says is taken or not, as Spark takes it."""
+"""`docs/reference/types.md`: each type, and each text it says is taken or not, as Spark takes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakeward.adapters.spark.names import text
 from lakeward.core.errors import SourceError
 from lakeward.core.schema import SCALARS, Column, Schema, parse_type
 
-PAGE = "docs/types.md"
+PAGE = "docs/reference/types.md"
 (FROM_TEXT,) = tables(sections(PAGE)["From text"])
 (FROM_PARQUET,) = tables(sections(PAGE)["From Parquet"])
 (IN_TABLES,) = tables(sections(PAGE)["In the tables"])

@@ -1,4 +1,4 @@
-"""`docs/write-a-plugin.md`: its code is that of the examples, its order that of the laws, its run a real one."""
+"""`docs/extend/write-a-plugin.md`: its code is the examples', its order that of the laws, its run a real one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakeward.entrypoints.new_plugin import Project
 from lakeward.plugins.testing import Bench, Law, MemoryLake, try_law
 from lakeward.plugins.testing.small import LAWS
 
-PAGE = "docs/write-a-plugin.md"
+PAGE = "docs/extend/write-a-plugin.md"
 OF_A_READER = ("lakeward.toml", "write.py")
 """What a reader of the page writes for a run, and no example has."""
 

@@ -201,7 +201,7 @@ def test_a_prefix_may_be_one_letter(made: dict[str, dict[str, Any]]) -> None:
 
 def test_the_endpoint_has_the_settings_that_we_recommend(made: dict[str, dict[str, Any]]) -> None:
     said = properties(made["glue iceberg"], "TargetEndpoint")["S3Settings"]
-    (listed, *_) = tables(sections("docs/dms-endpoint.md")["What we recommend"])
+    (listed, *_) = tables(sections("docs/reference/dms-endpoint.md")["What we recommend"])
     shown = {name: row["value"] for row in listed for name in codes(row["setting of DMS"])}
     assert said["DataFormat"] == codes(shown["DataFormat"])[0]
     assert said["TimestampColumnName"] == "committed_at"

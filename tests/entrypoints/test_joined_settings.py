@@ -214,14 +214,14 @@ def test_a_lake_that_cannot_join_says_so(lakeward: Command, tmp_path: Path) -> N
 
 
 def test_the_example_of_the_page_is_right(tmp_path: Path) -> None:
-    [example, facts] = [fence.content for fence in fences("docs/joined.md", "toml")]
+    [example, facts] = [fence.content for fence in fences("docs/explanation/joined.md", "toml")]
     found = load(write(tmp_path, MEMORY, TABLES, example)).joined
     assert [str(name) for name in found] == ["dw.dim_customer", "dw.customer_summary"]
     found = load(write(tmp_path, MEMORY, CUSTOMERS, facts)).joined
     fact = found[TableName("dw", "fact_orders")]
     assert fact.sources["customer"] == LOOKED_UP
     [words] = lookups(fact)
-    assert f'"{words}"' in text("docs/joined.md")
+    assert f'"{words}"' in text("docs/explanation/joined.md")
 
 
 CUSTOMERS = """
@@ -267,7 +267,7 @@ LOOKED_UP = Source(
 def test_a_lookup_that_cannot_be_is_said_before_anything_starts(
     tmp_path: Path, said: str, wrong: str, words: str
 ) -> None:
-    _, facts = [fence.content for fence in fences("docs/joined.md", "toml")]
+    _, facts = [fence.content for fence in fences("docs/explanation/joined.md", "toml")]
     assert said in facts
     with pytest.raises(ConfigError) as refused:
         load(write(tmp_path, MEMORY, CUSTOMERS, facts.replace(said, wrong)))

@@ -127,7 +127,7 @@ def test_a_table_that_is_not_there_is_a_mistake_that_is_named(
     ended = lakeward("run")
     assert ended.code == 1
     assert "error: the DynamoDB table nowhere in eu-central-1 does not exist" in ended.err
-    assert "docs/lease.md" in ended.err
+    assert "docs/reference/lease.md" in ended.err
 
 
 def test_a_lease_without_a_kind_is_a_mistake(lakeward: Command, tmp_path: Path) -> None:

@@ -145,5 +145,5 @@ def test_a_table_that_is_not_there_is_a_mistake_that_is_named(machines: Machines
     assert ended.code == code
     said = ended.err + ended.out
     assert "does not exist" in said
-    assert "docs/ledger.md" in said
+    assert "docs/reference/ledger.md" in said
     assert "[ledger]" in said

@@ -72,7 +72,10 @@ columns = ["id", "name"]
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("nonsense = 1", """[joined."dw.fact"] has no key 'nonsense' docs/settings.md lists every key."""),
+        (
+            "nonsense = 1",
+            """[joined."dw.fact"] has no key 'nonsense' docs/reference/settings.md lists every key.""",
+        ),
         ('partition_bi = ["id"]', """[joined."dw.fact"] has no key 'partition_bi' Did you mean 'partition_by'?"""),
         ("unknow = true", """[joined."dw.fact"] has no key 'unknow' Did you mean 'unknown'?"""),
         ('partition_by = "id"', '[joined."dw.fact".partition_by]: input should be a valid list'),

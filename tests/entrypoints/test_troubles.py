@@ -28,7 +28,7 @@ def test_an_error_of_several_tables_is_said_once(capsys: pytest.CaptureFixture[s
         "  shop.item: row 1 of a",
         "  shop.items: row 1 of b",
         "  Was there a failover? `lakeward ack TABLE SEQUENCE-002` says that nothing was lost.",
-        "  SEQUENCE-002 is explained in docs/alarms.md",
+        "  SEQUENCE-002 is explained in docs/reference/alarms.md",
         "error: shop.other: the log starts over",
         "  elsewhere",
         "  Wait.",

@@ -44,7 +44,7 @@ def test_keys_that_break_a_rule_are_counted_and_some_of_them_named(
         *[f"    {key} (valid_from = 1970-01-06 00:00:00)" for key in (0, 1, 10, 2, 3)],
         "    … and 6 more",
         "Others have changed these versions. Put them right in the table, by hand: "
-        "docs/quarantine.md#versions-that-were-altered",
+        "docs/how-to/quarantine.md#versions-that-were-altered",
     ]
     (found,) = lakeward("verify", "--history", "--json").document["tables"]
     assert (found["keys"], found["versions"], found["broken"]["overlap"], found["broken"]["empty"]) == (

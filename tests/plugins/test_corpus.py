@@ -18,7 +18,7 @@ from lakeward.core.fold import apply
 from lakeward.plugins.testing import LAWS, Bench, Case, Delivered, MemoryLake, corpus, try_law
 from lakeward.plugins.testing.bench import COLUMNS
 
-PAGE = "docs/corpus.md"
+PAGE = "docs/extend/corpus.md"
 CORPUS = ROOT / "plugins" / "testing" / "corpus"
 CASES = {case.name: case for case in corpus()}
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)

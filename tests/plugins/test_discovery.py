@@ -125,7 +125,7 @@ def test_a_misspelt_hook_is_refused_and_named() -> None:
     with pytest.raises(PluginError, match="implements 'registre', and there is no such hook") as refused:
         load(plugin("lakeward_typo", registre=registre), entry_points=False)
     assert "lakeward_typo" in str(refused.value)
-    assert "docs/hooks.md" in str(refused.value)
+    assert "docs/extend/hooks.md" in str(refused.value)
 
 
 def test_a_hook_with_an_argument_that_it_has_not_is_refused_and_named() -> None:

@@ -54,7 +54,7 @@ def test_an_unknown_key_is_refused_with_the_nearest() -> None:
 
 
 def test_an_unknown_key_that_resembles_none_is_refused_with_where_all_are_listed() -> None:
-    assert refusal({"path": "in/", "colour": "red"}).todo == "docs/settings.md lists every key."
+    assert refusal({"path": "in/", "colour": "red"}).todo == "docs/reference/settings.md lists every key."
 
 
 def test_an_unknown_key_of_an_inner_table_is_refused_with_its_path() -> None:

@@ -101,7 +101,7 @@ _COMMIT = r"(metadata/[^/]+\.metadata\.json|_delta_log/\d+\.json)$"
 """What a commit writes last, of Iceberg and of Delta."""
 
 _GRACE = 11
-"""Seconds until a lease that is over is taken by another process (docs/lease.md), and one more."""
+"""Seconds until a lease that is over is taken by another process (docs/reference/lease.md), and one more."""
 
 Rows = dict[int, tuple[object, ...]]
 

@@ -1,4 +1,4 @@
-"""Dropping a table with all that stands beside it, as docs/reload.md says."""
+"""Dropping a table with all that stands beside it, as docs/how-to/reload.md says."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _style(random: Random) -> tuple[Style, dict[str, Any]]:
 
 
 def _has_op(random: Random, operations: str, *, has_op_in_load: bool) -> bool:
-    """Whether changes have an Op; of inserts and updates the guide says both (see docs/dms-csv.md)."""
+    """Whether changes have an Op; of inserts and updates the guide says both (see docs/reference/dms-csv.md)."""
     if operations == "all" or has_op_in_load:
         return True
     return operations == "inserts_and_updates" and random.random() < 0.5

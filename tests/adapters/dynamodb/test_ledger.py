@@ -512,7 +512,7 @@ def test_errors_are_in_words_whatever_was_asked(
     refused = ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
     with pytest.raises(error, match=f"the DynamoDB table {ledger_table.table} in eu-central-1: {said}") as raised:
         use(ledger_table.ledger(Refuses(ledger_table.client, operation, refused, 1), pause=no_pause))
-    assert isinstance(raised.value, StoreUnreachable) or "docs/ledger.md" in str(raised.value)
+    assert isinstance(raised.value, StoreUnreachable) or "docs/reference/ledger.md" in str(raised.value)
 
 
 def test_a_head_of_an_earlier_version_is_read() -> None:

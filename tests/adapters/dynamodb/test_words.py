@@ -48,7 +48,7 @@ def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
         (refused("AccessDeniedException"), "access is denied", "permissions"),
         (refused("UnrecognizedClientException"), "credentials are not valid", "clock of this machine"),
         (refused("ValidationException"), "no table of leases", "partition key"),
-        (refused("Odd"), "cannot be asked", "docs/lease.md"),
+        (refused("Odd"), "cannot be asked", "docs/reference/lease.md"),
         (NoCredentialsError(), "there are no credentials", "AWS_PROFILE"),
     ],
     ids=["denied", "unknown", "another key", "odd", "nobody"],
@@ -65,7 +65,7 @@ def test_a_table_that_is_not_there_is_named_with_its_region(dynamodb: DynamoDb) 
     with pytest.raises(ConfigError) as raised:
         lease.take("shop", "a")
     assert raised.value.what == "the DynamoDB table nowhere in eu-central-1 does not exist"
-    assert "docs/lease.md" in str(raised.value.todo)
+    assert "docs/reference/lease.md" in str(raised.value.todo)
 
 
 def test_a_table_with_another_key_is_said(dynamodb: DynamoDb) -> None:
@@ -84,7 +84,7 @@ def test_a_ledger_that_is_not_there_is_named_with_its_region(dynamodb: DynamoDb)
     with pytest.raises(ConfigError) as raised:
         DynamoDbLedger(dynamodb.client, "nowhere", "shop").account("shop.orders")
     assert raised.value.what == "the DynamoDB table nowhere in eu-central-1 does not exist"
-    assert "docs/ledger.md" in str(raised.value.todo)
+    assert "docs/reference/ledger.md" in str(raised.value.todo)
     assert "[ledger]" in str(raised.value.todo)
 
 

@@ -362,7 +362,7 @@ def refused(glue: Glue, code: str, status: int = 400) -> LakewardError:
 
 def test_what_glue_refuses_is_said_in_words(glue: Glue) -> None:
     assert "may not be written" in str(refused(glue, "AccessDeniedException"))
-    assert "docs/aws/catalogs.md" in str(refused(glue, "AccessDeniedException"))
+    assert "docs/how-to/aws/catalogs.md" in str(refused(glue, "AccessDeniedException"))
     assert isinstance(refused(glue, "ThrottlingException"), StoreUnreachable)
     assert isinstance(refused(glue, "InternalServiceException", 500), StoreUnreachable)
     assert isinstance(refused(glue, "ConcurrentModificationException"), StoreUnreachable)

@@ -28,7 +28,7 @@ ARN = "arn:aws:s3tables:eu-central-1:123456789012:bucket/acme"
 SIGNED = {"rest.sigv4-enabled": "true", "rest.signing-name": "s3tables", "rest.signing-region": "eu-central-1"}
 TARGETS = [
     found["target"]
-    for found in (tomllib.loads(fence.content) for fence in fences("docs/aws/catalogs.md", "toml"))
+    for found in (tomllib.loads(fence.content) for fence in fences("docs/how-to/aws/catalogs.md", "toml"))
     if "target" in found and found["target"]["kind"] == "iceberg"
 ]
 

@@ -1,6 +1,6 @@
 """Cases of messages that others wrote, through a broker that runs; the gate reads them from files.
 
-Which cases those are is said in `docs/cases.md`; `tests/test_cases_of_messages.py` reads the same files.
+Which cases those are is said in `docs/reference/cases.md`; `tests/test_cases_of_messages.py` reads the same files.
 """
 
 from __future__ import annotations

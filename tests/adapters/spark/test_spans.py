@@ -1,4 +1,4 @@
-"""One law: whatever the way in, a value lies in the range that `docs/types.md` gives its type, or does not fit."""
+"""One law: whatever the way in, a value lies in its type's range in `docs/reference/types.md`, or does not fit."""
 
 from __future__ import annotations
 

@@ -50,10 +50,10 @@ def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
     ("error", "what", "todo"),
     [
         (refused("AWS.SimpleQueueService.NonExistentQueue"), "does not exist", "`url` or `region`"),
-        (refused("QueueDoesNotExist"), "does not exist", "docs/queues.md"),
+        (refused("QueueDoesNotExist"), "does not exist", "docs/reference/queues.md"),
         (refused("AccessDenied", 403), "access is denied", "permissions"),
         (refused("InvalidClientTokenId", 403), "credentials are not valid", "clock of this machine"),
-        (refused("Odd"), "cannot be asked", "docs/queues.md"),
+        (refused("Odd"), "cannot be asked", "docs/reference/queues.md"),
         (NoCredentialsError(), "there are no credentials", "AWS_PROFILE"),
     ],
     ids=lambda one: code_of(one) if isinstance(one, Exception) else None,

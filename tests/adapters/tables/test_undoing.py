@@ -141,7 +141,7 @@ def test_what_others_removed_of_a_companion_is_missed_before_the_table_goes_back
 def test_behind_a_killed_rollback_a_run_stops_unless_one_batch_was_undone_that_did_not_trim(
     tmp_path: Path, make: Callable[[Path], KeepingEarlier]
 ) -> None:
-    """So docs/rollback.md says: what one batch leaves looks as behind a crash in it, and is forgotten as that."""
+    """See docs/how-to/rollback.md: what one batch leaves looks as behind a crash in it, and is forgotten so."""
     kept = make(tmp_path)
     said = json.dumps({"objects": [], "at": 1, "epoch": 1, "schema": []})
     for batch in (30, 31):

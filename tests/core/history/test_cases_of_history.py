@@ -1,4 +1,4 @@
-"""Histories that others wrote down, through the fold alone; `docs/cases.md` says which is read how.
+"""Histories that others wrote down, through the fold alone; `docs/reference/cases.md` says which is read how.
 
 Where a feed and what comes of it are from is said in the `case.json` beside each.
 """

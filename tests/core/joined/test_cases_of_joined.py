@@ -1,4 +1,4 @@
-"""Joined tables that others wrote down, or whose sources they did; `docs/cases.md` says which is read how."""
+"""Joined tables that others wrote down, or whose sources they did; see `docs/reference/cases.md`."""
 
 from __future__ import annotations
 

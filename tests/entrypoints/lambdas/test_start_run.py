@@ -98,7 +98,7 @@ def test_where_the_lease_is_not_there_it_is_said_what_to_do(
     step_functions: StepFunctions, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(LEASES, "no-table")
-    with pytest.raises(ConfigError, match=r"(?s)no-table.*does not exist.*docs/lease\.md"):
+    with pytest.raises(ConfigError, match=r"(?s)no-table.*does not exist.*docs/reference/lease\.md"):
         start_run.handler(NEWS, None)
 
 

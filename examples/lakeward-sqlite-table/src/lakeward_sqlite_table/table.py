@@ -114,7 +114,7 @@ class SqliteTable(MemoryTable):
             raise TableError(
                 f"{self.dimension.name} would get other columns, and a table in SQLite keeps those that it has",
                 found=", ".join(f"{column.name} {column.type}" for column in schema),
-                todo="Ignore the change (docs/schema-changes.md), or begin a new table.",
+                todo="Ignore the change (docs/explanation/schema-changes.md), or begin a new table.",
             )
 
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
