@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Secrets
-from lakeward.core.secrets import Secret
+from lakeward.core.settings.secrets import Secret
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
 

@@ -17,15 +17,15 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from lakeward.core.alarms import Alarm
-from lakeward.core.books import before
 from lakeward.core.errors import TableError
 from lakeward.core.events import Position
-from lakeward.core.failures import Failure
-from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, SourceObject
-from lakeward.core.loads import Awaited
-from lakeward.core.notices import SentEntry
-from lakeward.core.source_verification import SourceVerdict
+from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState, SourceObject
+from lakeward.core.ledger.writer import before
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.reporting.notices import SentEntry
+from lakeward.core.verification.source_verification import SourceVerdict
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 

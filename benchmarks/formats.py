@@ -26,7 +26,7 @@ from lakeward.adapters.delta.session import SETTINGS as DELTA
 from lakeward.adapters.hudi.session import SETTINGS as HUDI
 from lakeward.adapters.spark.line import line
 from lakeward.adapters.spark.session import Sessions
-from lakeward.core.maintaining import maintain
+from lakeward.core.operations.maintain import maintain
 from lakeward.core.ports import Care
 
 MODES: Final = ("merge-on-read", "copy-on-write")

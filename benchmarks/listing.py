@@ -25,7 +25,7 @@ from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.dms.source import DmsSource
 from lakeward.adapters.landed.folder import Folder
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.ledger.objects import Past, SourceObject, Taken
 from lakeward.core.ports import Stored
 from lakeward.core.schema import Column, Schema, Type
 

@@ -16,7 +16,7 @@ from naive import checksum
 
 from lakeward.adapters.tables.beside import CHANGES
 from lakeward.core.dimension import TableName
-from lakeward.core.job import Report
+from lakeward.core.pipeline.job import Report
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.run import hands, run_tables
 from lakeward.entrypoints.settings import FILE, load

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lakeward.core.delivery import Delivery
 from lakeward.core.dimension import Deletes, Dimension, Lateness, Ordered, TableName, Ties, Unbounded, Within
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, Sequences
-from lakeward.core.fold import Row
 from lakeward.core.history.options import History
-from lakeward.core.memory import Memory, Reason, Reject, trim
+from lakeward.core.merge.change_log import Memory, Reason, Reject, trim
+from lakeward.core.merge.delivery import Delivery
+from lakeward.core.merge.fold import Row
+from lakeward.core.merge.settle import absorb, settle
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.settle import absorb, settle
 
 EVENTS: Final = (2_000, 20_000)
 COLUMNS: Final = ("id", "name", "city", "amount", "state")

@@ -16,8 +16,8 @@ from mirror import Mirror, fill_settings
 from phases import UNCOUNTED, Measured, Say, Size, by_turns, words
 from processes import HEAP, Elsewhere
 
-from lakeward.core.ledger import Past
-from lakeward.core.loads import Load
+from lakeward.core.ledger.full_loads import Load
+from lakeward.core.ledger.objects import Past
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 import servers

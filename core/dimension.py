@@ -8,9 +8,9 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from lakeward.core.events import Sequences
-from lakeward.core.evolution import FOLLOWING, Policies
 from lakeward.core.history.options import History
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import FOLLOWING, Policies
 
 
 class TableName(NamedTuple):

@@ -1,7 +1,7 @@
 """The merge plan: a value that says all that applying a batch will do.
 
 Planned here, printed by `lakeward plan`, carried out by a table format. What carrying
-it out must amount to is said by `lakeward.core.fold.apply`.
+it out must amount to is said by `lakeward.core.merge.fold.apply`.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lakeward.core.clock import Backwards
-from lakeward.core.dimension import Dimension, Match, Ordered, Within
-from lakeward.core.errors import SchemaConflict
-from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
-from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
-from lakeward.core.facts import PARTIAL, BatchFacts, Capability
-from lakeward.core.history.options import ByTime
-from lakeward.core.history.refusing import refuse_history
-from lakeward.core.history.snapshots import Span
-from lakeward.core.ledger import SourceObject
-from lakeward.core.memory import Hold, Reason, Record
-from lakeward.core.progress import Progress
-from lakeward.core.refusals import (
+from lakeward.core.checks.batch_checks import (
     cannot_rename,
     cannot_rename_within,
     refuse_batch,
     refuse_names_alike,
     refuse_other_options,
 )
-from lakeward.core.remaking import Remaking, in_table
+from lakeward.core.checks.source_clock import Backwards
+from lakeward.core.dimension import Dimension, Match, Ordered, Within
+from lakeward.core.errors import SchemaConflict
+from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
+from lakeward.core.history.older_snapshots import Span
+from lakeward.core.history.options import ByTime
+from lakeward.core.history.refusals import refuse_history
+from lakeward.core.history.snapshot_splice import span_of
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.merge.change_log import Hold, Reason, Record
+from lakeward.core.merge.facts import PARTIAL, BatchFacts, Capability
+from lakeward.core.merge.truncates import Truncates, remembered_truncates
+from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
-from lakeward.core.splicing import span_of
-from lakeward.core.truncates import Truncates, remembered_truncates
+from lakeward.core.schema_changes.evolution import Evolution, Kind, SchemaChange, evolve
+from lakeward.core.shaping.recomputed_columns import Remaking, in_table
 
 _NUMBERS: Final = frozenset({"int", "bigint", "decimal"})
 """The types that a decimal holds without loss."""

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
-from lakeward.core.clock import Ahead, Backwards
-from lakeward.core.counts import Counts
+from lakeward.core.checks.log_steps import LogReached, SnapshotPlace
+from lakeward.core.checks.source_clock import Ahead, Backwards
 from lakeward.core.dimension import Match
 from lakeward.core.events import Mark, Position, Sequences
-from lakeward.core.log_steps import LogReached, SnapshotPlace
-from lakeward.core.other_tables import OtherTables
-from lakeward.core.twins import Twin
+from lakeward.core.ledger.duplicate_objects import Twin
+from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.merge.counts import Counts
 
 _OF_FEW: Final = frozenset(
     {"match", "current", "history", "numbered", "joined", "logs", "partitions", "snapshot", "others", "databases"}
@@ -52,18 +52,18 @@ class Progress:
     those of the batch, `totals` those of all batches of the epoch. `digest` is that of the
     objects of the batch (None: as before). In a history
     `rows` are versions, of which so many are `current`, and `history` are its options, as
-    `core.history.kept` writes them (None: it is none); where deletes are soft, so many rows are `current`, and
-    `history` says that. `numbered` is the highest surrogate number that was
+    `core.history.stored_options` writes them (None: it is none); where deletes are soft, so many rows are
+    `current`, and `history` says that. `numbered` is the highest surrogate number that was
     given (None: versions have none). In a joined table `joined` says how far it has passed its sources, as
     `core.joined.plan` writes it (None: it is none). `logs` names the logs of the source that its changes came from,
-    where messages do, as `core.log_restart.LogName` writes them; `partitions` are how far each partition of a topic
-    has come there, by the order behind its objects (None: there are none). `snapshot` is where the highest initial
-    snapshot lies there (None: there is none). `others` are the messages of other tables in the objects of all
-    batches of the epoch (None: there are none). `databases` are those that the rows of these batches name (None:
-    they name none). `order_by` is the column whose values put its events in order, as `Source.order_by` returns it,
-    and `key_form` what changes the values of its key, as `Source.key_form` does (None: nobody wrote it down).
-    `header` has the columns as the last header of a file had them, where that is another order than was declared
-    (None: it is not, or no file had a header).
+    where messages do, as `core.checks.log_restart.LogName` writes them; `partitions` are how far each partition of
+    a topic has come there, by the order behind its objects (None: there are none). `snapshot` is where the highest
+    initial snapshot lies there (None: there is none). `others` are the messages of other tables in the objects of
+    all batches of the epoch (None: there are none). `databases` are those that the rows of these batches name
+    (None: they name none). `order_by` is the column whose values put its events in order, as `Source.order_by`
+    returns it, and `key_form` what changes the values of its key, as `Source.key_form` does (None: nobody wrote it
+    down). `header` has the columns as the last header of a file had them, where that is another order than was
+    declared (None: it is not, or no file had a header).
     """
 
     batch: int = 0

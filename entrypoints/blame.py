@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakeward.core.errors import ConfigError, LakewardError
-from lakeward.core.layers import MergedSettings
+from lakeward.core.settings.layers import MergedSettings
 from lakeward.entrypoints.patterns import is_pattern, name_of_entry, plain, takes
 
 _LINE: Final = re.compile(

@@ -8,10 +8,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from lakeward.core.catalogue import Answer, Said, SourceColumn, SourceTable, changes, remembered
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError
 from lakeward.core.schema import parse_type
+from lakeward.core.settings.source_catalogue import Answer, Said, SourceColumn, SourceTable, changes, remembered
 from lakeward.entrypoints.patterns import table_name
 from lakeward.entrypoints.sections import CatalogueSettings
 from lakeward.entrypoints.settings import Configured

@@ -16,10 +16,10 @@ import typer
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
-from lakeward.core.literals import read_key, same_key
-from lakeward.core.memory import Reason
-from lakeward.core.nearest import nearest
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.ports import Entry
+from lakeward.core.text.literals import read_key, same_key
+from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints.entries import place
 
 Key = Annotated[list[str] | None, typer.Argument(help="The key.", show_default="all")]

@@ -6,16 +6,16 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lakeward.core.catalogue import Answer, Declared, complete, key_differs
+from lakeward.core.checks.batch_checks import cannot_rename_within
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, SchemaConflict
-from lakeward.core.evolution import names_within
 from lakeward.core.history.options import History
-from lakeward.core.quality import check as check_quality
-from lakeward.core.refusals import cannot_rename_within
 from lakeward.core.schema import Column, Schema, alike, parse_type
-from lakeward.core.shape import SYSTEM_PREFIX, Shape, shape, source_key, table_key
-from lakeward.core.shaping import TableRules
+from lakeward.core.schema_changes.evolution import names_within
+from lakeward.core.settings.source_catalogue import Answer, Declared, complete, key_differs
+from lakeward.core.shaping.quality_rules import check as check_quality
+from lakeward.core.shaping.shape import SYSTEM_PREFIX, Shape, shape, source_key, table_key
+from lakeward.core.shaping.shaped_source import TableRules
 from lakeward.entrypoints.quality import quality_rules
 from lakeward.entrypoints.rules import column_rules
 from lakeward.entrypoints.sections import ColumnSettings, TableSettings

@@ -15,11 +15,11 @@ import pluggy
 from dependency_injector import containers, providers
 
 from lakeward.adapters.s3.staging import default_staging
-from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, EngineLost
-from lakeward.core.job import Beside, Job
 from lakeward.core.joined.keeping import JoinJob, Joins
+from lakeward.core.ledger.writer import Books
+from lakeward.core.pipeline.job import Beside, Job
 from lakeward.core.ports import (
     Adoption,
     Backlog,

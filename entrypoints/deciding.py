@@ -13,7 +13,7 @@ from lakeward.entrypoints.context import open_settings, start_logging, user
 from lakeward.entrypoints.leasing import alone
 
 if TYPE_CHECKING:
-    from lakeward.core.job import Job
+    from lakeward.core.pipeline.job import Job
 
 Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
 Why = Annotated[str | None, typer.Option("--reason", help="Why; for who asks later.")]

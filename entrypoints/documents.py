@@ -11,15 +11,15 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeward.core.alarms import Alarm
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.events import LOAD_SEQUENCE
-from lakeward.core.evolution import SchemaChange
-from lakeward.core.failures import Failure
 from lakeward.core.joined.plan import JoinPlan, Passed
-from lakeward.core.loads import Awaited
-from lakeward.core.other_tables import OtherTables
+from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.progress import Progress
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.schema_changes.evolution import SchemaChange
 from lakeward.entrypoints import moments
 from lakeward.plugins.manager import raised_in
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import MendError
-from lakeward.core.job import Job
-from lakeward.core.memory import Reason
-from lakeward.core.mending import ADVICE, FIXABLE, why_not
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.pipeline.consistent_read import read_steadily
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.preparation import as_it_stands
 from lakeward.core.ports import Entry, Standing
-from lakeward.core.preparing import as_it_stands
-from lakeward.core.replay import is_as_written, is_readable_again
-from lakeward.core.steady import read_steadily
+from lakeward.core.quarantine.repair import ADVICE, FIXABLE, why_not
+from lakeward.core.quarantine.replay import is_as_written, is_readable_again
 from lakeward.entrypoints import documents
 from lakeward.entrypoints.printable import arguments
 

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lakeward.core.dimension import TableName
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.ports import Entry
-from lakeward.core.replay import is_as_written
+from lakeward.core.quarantine.replay import is_as_written
 from lakeward.entrypoints import view
 from lakeward.entrypoints.entries import WAIT, Kept, key_words, named, place, words_of
 from lakeward.entrypoints.printable import escaped, plain

@@ -7,8 +7,8 @@ from typing import Any, Final
 import structlog
 
 from lakeward.core.errors import AlarmRaised, SetupError
-from lakeward.core.failures import Failure
-from lakeward.core.ledger import Notes
+from lakeward.core.ledger.objects import Notes
+from lakeward.core.reporting.failures import Failure
 from lakeward.entrypoints import documents
 
 log = structlog.get_logger()

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
-from lakeward.core.maintaining import layout_changes
-from lakeward.core.numerals import format_count
+from lakeward.core.operations.maintain import layout_changes
 from lakeward.core.ports import Landing, Stray, Strays
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.patterns import name_of_entry, plain
 from lakeward.entrypoints.refused_tables import words_of_left_out
 from lakeward.entrypoints.settings import Configured

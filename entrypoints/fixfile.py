@@ -13,9 +13,9 @@ from typing import Any, Final
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
 from lakeward.core.events import UNSET, Operation
-from lakeward.core.mending import may_give, must_give, operations
-from lakeward.core.nearest import nearest
 from lakeward.core.ports import Cells, Entry, Mended, Written
+from lakeward.core.quarantine.repair import may_give, must_give, operations
+from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints.entries import place
 from lakeward.entrypoints.printable import printable
 

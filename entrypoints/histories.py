@@ -28,9 +28,9 @@ from lakeward.core.history.options import (
     Track,
     Validity,
 )
-from lakeward.core.literals import value_of
 from lakeward.core.schema import Schema, Type, parse_type
-from lakeward.core.shape import SYSTEM_PREFIX
+from lakeward.core.shaping.shape import SYSTEM_PREFIX
+from lakeward.core.text.literals import value_of
 
 
 def may_name(name: str) -> bool:

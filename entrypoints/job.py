@@ -17,7 +17,7 @@ import structlog
 
 from lakeward.adapters.s3.access import find_access, is_url, normal, split
 from lakeward.core.errors import ConfigError, LakewardError
-from lakeward.core.nearest import nearest
+from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints import documents
 from lakeward.entrypoints.cli import exit_code_of
 from lakeward.entrypoints.commands import run as running

@@ -12,11 +12,11 @@ from rich.table import Table
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SetupError
-from lakeward.core.failures import Failure
 from lakeward.core.joined.declared import Joined, Source, Way
 from lakeward.core.joined.keeping import Joinable, cautions, plan_next
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
 from lakeward.core.ports import Standing
+from lakeward.core.reporting.failures import Failure
 from lakeward.core.schema import Schema
 from lakeward.entrypoints import documents, troubles, view
 from lakeward.entrypoints.joining import JoinRun

@@ -11,11 +11,11 @@ from typing import Any
 
 import structlog
 
-from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
-from lakeward.core.job import Job
 from lakeward.core.joined.keeping import JoinReport, keep_up, plan_next
+from lakeward.core.pipeline.job import Job
+from lakeward.core.reporting.alarms import Alarm
 from lakeward.entrypoints.failures import forget_failure, keep_failure
 from lakeward.entrypoints.line import Turn
 from lakeward.entrypoints.logs import log_failure

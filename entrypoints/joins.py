@@ -16,7 +16,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.joined.check import check_key, checked
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
 from lakeward.core.joined.joining import Joining
-from lakeward.core.nearest import nearest
+from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints.histories import HistorySettings, Name, Tracked, history_of, written
 from lakeward.entrypoints.patterns import plain, table_name
 from lakeward.entrypoints.upkeep import MaintainSettings

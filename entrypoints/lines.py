@@ -7,7 +7,7 @@ from datetime import datetime
 import structlog
 
 from lakeward.core.dimension import TableName
-from lakeward.core.job import Report
+from lakeward.core.pipeline.job import Report
 from lakeward.entrypoints import view
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.table_run import TableRun

@@ -14,7 +14,7 @@ import structlog
 from lakeward.adapters.metrics.embedded import embedded_lines
 from lakeward.adapters.metrics.prometheus import MetricsServer
 from lakeward.core.errors import AlarmRaised
-from lakeward.core.figures import PipelineFigures, TableFigures
+from lakeward.core.reporting.figures import PipelineFigures, TableFigures
 from lakeward.entrypoints.joining import JoinRun
 from lakeward.entrypoints.logs import id_of_run
 from lakeward.entrypoints.sections import MetricsSettings

@@ -11,9 +11,10 @@ from typing import Any, Final
 import structlog
 
 from lakeward.core.errors import AlarmRaised, ConfigError, LakewardError
-from lakeward.core.failures import Failure
-from lakeward.core.ledger import PIPELINE, Notes
-from lakeward.core.notices import (
+from lakeward.core.ledger.objects import PIPELINE, Notes
+from lakeward.core.ports import Notifier
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.reporting.notices import (
     NoticeEntry,
     RunNotice,
     SentEntry,
@@ -25,7 +26,6 @@ from lakeward.core.notices import (
     unsent,
     without_ended,
 )
-from lakeward.core.ports import Notifier
 from lakeward.entrypoints.failures import failure_of
 from lakeward.entrypoints.joining import JoinRun
 from lakeward.entrypoints.logs import id_of_run

@@ -9,8 +9,8 @@ from typing import Any
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
-from lakeward.core.numerals import format_count
-from lakeward.core.rules import Hash
+from lakeward.core.shaping.column_rules import Hash
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import catalogue
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.secret_masking import secret_names

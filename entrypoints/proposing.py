@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lakeward.core.catalogue import SourceTable
 from lakeward.core.dimension import TableName
-from lakeward.core.proposals import Proposal, ProposedTable
+from lakeward.core.settings.proposals import Proposal, ProposedTable
+from lakeward.core.settings.source_catalogue import SourceTable
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 

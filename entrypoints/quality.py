@@ -7,7 +7,8 @@ from typing import Annotated, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import Field, NonNegativeInt, model_validator
 
-from lakeward.core import inputs, quality
+from lakeward.core.shaping import file_rules
+from lakeward.core.shaping import quality_rules as quality
 from lakeward.entrypoints.rules import Column, Names, Pattern, Rule, Value, core_values
 
 Name: TypeAlias = Annotated[str, Field(description="What the rule is called where it is shown.")]
@@ -140,7 +141,7 @@ _OF_QUALITY: Final = {
     kind.kind: kind
     for kind in (
         *(quality.NotNull, quality.InSet, quality.Range, quality.Pattern, quality.Length, quality.Unique),
-        *(quality.Expression, inputs.RowCount, inputs.NullShare),
+        *(quality.Expression, file_rules.RowCount, file_rules.NullShare),
     )
 }
 _OTHER_NAMES: Final = {"min": "least", "max": "most"}
@@ -154,9 +155,9 @@ def quality_rules(given: Sequence[Rule]) -> tuple[quality.QualityRule, ...]:
         named = {_OTHER_NAMES.get(name, name): value for name, value in values.items()}
         if kind is quality.NotNull:
             named["of"] = named.pop("columns")
-        if kind is inputs.NullShare:
+        if kind is file_rules.NullShare:
             named["most"] = float(named["most"])
-        for name, word in (("action", quality.Action), ("inputs", inputs.Inputs)):
+        for name, word in (("action", quality.Action), ("inputs", file_rules.Inputs)):
             if name in named:
                 named[name] = word(named[name])
         made.append(kind(**core_values(named)))

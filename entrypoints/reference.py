@@ -44,7 +44,7 @@ from lakeward.adapters.s3.settings import S3StoreOptions
 from lakeward.adapters.settings_file import FileStoreOptions
 from lakeward.adapters.sqlite_queue import SqliteQueueOptions
 from lakeward.adapters.sqs import SqsOptions
-from lakeward.core.secrets import SecretName
+from lakeward.core.settings.secrets import SecretName
 from lakeward.entrypoints.histories import HistorySettings
 from lakeward.entrypoints.joins import AggregateSettings, JoinedSettings, JoinedSourceSettings
 from lakeward.entrypoints.quality import QualityRule

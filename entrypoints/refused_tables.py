@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
-from lakeward.core.layers import MergedSettings
 from lakeward.core.ports import Source
+from lakeward.core.settings.layers import MergedSettings
 from lakeward.entrypoints.blame import Blame, is_of_defaults
 from lakeward.entrypoints.patterns import is_pattern, table_name
 

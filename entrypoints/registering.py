@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import structlog
 
-from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.ports import Registration, TableDescriber, TableDescription
+from lakeward.core.reporting.alarms import Alarm
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.shaping import shaped
 

@@ -19,9 +19,10 @@ from pydantic import (
 )
 
 from lakeward.adapters.landed.values import zone
-from lakeward.core import reshaping, rules
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import parse_type
+from lakeward.core.shaping import column_rules as rules
+from lakeward.core.shaping import reshaping_rules
 from lakeward.plugins.options import NamedSecret
 
 
@@ -222,8 +223,8 @@ _OF_COLUMNS: Final = {
     kind.kind: kind
     for kind in (
         *(rules.Rename, rules.Cast, rules.Trim, rules.Replace, rules.Default, rules.Hash, rules.Mask),
-        *(rules.DatePart, reshaping.Split, reshaping.Concat, reshaping.Constant, reshaping.Drop),
-        *(reshaping.Keep, reshaping.Flatten, reshaping.Sql),
+        *(rules.DatePart, reshaping_rules.Split, reshaping_rules.Concat, reshaping_rules.Constant),
+        *(reshaping_rules.Drop, reshaping_rules.Keep, reshaping_rules.Flatten, reshaping_rules.Sql),
     )
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.secrets import SecretName
+from lakeward.core.settings.secrets import SecretName
 
 HIDDEN: Final = "(hidden)"
 

@@ -35,10 +35,10 @@ from lakeward.core.dimension import (
     Within,
 )
 from lakeward.core.errors import ConfigError
-from lakeward.core.evolution import Kind, Policies, Policy
 from lakeward.core.history.options import History
-from lakeward.core.job import ATTEMPTS
+from lakeward.core.pipeline.job import ATTEMPTS
 from lakeward.core.schema import parse_type
+from lakeward.core.schema_changes.evolution import Kind, Policies, Policy
 from lakeward.entrypoints.histories import HistorySettings, Tracked, may_name
 from lakeward.entrypoints.joins import JoinedSettings
 from lakeward.entrypoints.patterns import OF_SNAPSHOTS

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from lakeward.core.catalogue import NOTHING_SAID, Said
 from lakeward.core.dimension import (
     ORDERED,
     Deletes,
@@ -22,11 +21,12 @@ from lakeward.core.errors import ConfigError, LakewardError, SchemaConflict
 from lakeward.core.events import Sequences
 from lakeward.core.history.options import History
 from lakeward.core.joined.declared import Joined
-from lakeward.core.layers import MergedSettings
-from lakeward.core.nearest import nearest
 from lakeward.core.schema import Schema
-from lakeward.core.shape import shape
-from lakeward.core.shaping import TableRules
+from lakeward.core.settings.layers import MergedSettings
+from lakeward.core.settings.source_catalogue import NOTHING_SAID, Said
+from lakeward.core.shaping.shape import shape
+from lakeward.core.shaping.shaped_source import TableRules
+from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints.blame import Blame
 from lakeward.entrypoints.both import read_by, with_both
 from lakeward.entrypoints.completing import Made, check_history, rules_of, with_catalogue

@@ -10,7 +10,7 @@ import structlog
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
-from lakeward.core.layers import MergedSettings
+from lakeward.core.settings.layers import MergedSettings
 from lakeward.entrypoints.container import Container, bind_spark
 from lakeward.entrypoints.context import complete
 from lakeward.entrypoints.settings import Configured, validate

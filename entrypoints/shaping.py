@@ -10,9 +10,9 @@ from lakeward.adapters.memory.shaping import MemoryShaper
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Source
-from lakeward.core.rules import Hash
-from lakeward.core.secrets import Secret, SecretName
-from lakeward.core.shaping import ShapedSource, Shaper, TableRules
+from lakeward.core.settings.secrets import Secret, SecretName
+from lakeward.core.shaping.column_rules import Hash
+from lakeward.core.shaping.shaped_source import ShapedSource, Shaper, TableRules
 from lakeward.entrypoints.settings import Configured
 from lakeward.plugins import Runtime
 

@@ -8,10 +8,10 @@ from itertools import groupby
 from typing import Any, Final
 
 from lakeward.core.dimension import TableName
-from lakeward.core.numerals import format_count
-from lakeward.core.row_comparison import Kind
-from lakeward.core.source_places import SourcePlace
-from lakeward.core.source_verification import (
+from lakeward.core.text.numbers import format_count
+from lakeward.core.verification.row_comparison import Kind
+from lakeward.core.verification.source_places import SourcePlace
+from lakeward.core.verification.source_verification import (
     KnownDifference,
     Outcome,
     Proof,

@@ -10,8 +10,8 @@ from typing import Any, Final, NoReturn
 from lakeward.adapters.s3.access import is_url
 from lakeward.adapters.settings_file import SettingsFile
 from lakeward.core.errors import ConfigError, PluginError
-from lakeward.core.layers import MergedSettings, SettingsLayer, merge
 from lakeward.core.ports import SettingsStore
+from lakeward.core.settings.layers import MergedSettings, SettingsLayer, merge
 from lakeward.entrypoints.patterns import name_of_entry, plain
 from lakeward.entrypoints.sections import StoresSettings
 from lakeward.plugins import Runtime

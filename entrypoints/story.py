@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lakeward.core.counts import Verdict
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, UNSET, Cell, Key, Operation, Position, Sequences
-from lakeward.core.explain import Changes, Explained, Step
-from lakeward.core.known import Known
-from lakeward.core.memory import Reason
-from lakeward.core.numerals import format_count
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.counts import Verdict
+from lakeward.core.operations.explain import Changes, Explained, Step
+from lakeward.core.operations.key_state import Known
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import view
 
 MOST_CELLS: Final = 12

@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from lakeward.core.alarms import Alarm
-from lakeward.core.clock import Backwards
-from lakeward.core.counts import Counts
+from lakeward.core.checks.source_clock import Backwards
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Operation
-from lakeward.core.facts import BatchFacts
-from lakeward.core.job import Report
-from lakeward.core.loads import Awaited
-from lakeward.core.numerals import format_count
-from lakeward.core.other_tables import OtherTables, add_others, words_of
+from lakeward.core.ledger.duplicate_objects import Twin
+from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.other_tables import OtherTables, add_others, words_of
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.facts import BatchFacts
+from lakeward.core.pipeline.job import Report
 from lakeward.core.progress import Progress
-from lakeward.core.twins import Twin
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.text.numbers import format_count
 
 
 def caution_words(cautions: Mapping[str, int]) -> list[str]:

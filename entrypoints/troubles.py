@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError
-from lakeward.core.failures import Failure
-from lakeward.core.numerals import format_count
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.printable import escaped
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import structlog
 
-from lakeward.core.alarms import alarms
-from lakeward.core.counts import Counts
 from lakeward.core.errors import SetupError
-from lakeward.core.job import Job, Report
-from lakeward.core.ledger import Taken
-from lakeward.core.other_tables import OtherTables
-from lakeward.core.pipeline import apply_changes
+from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.merge.counts import Counts
+from lakeward.core.pipeline.job import Job, Report
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Notice
+from lakeward.core.reporting.alarms import alarms
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.failures import forget_failure, keep_failure
 from lakeward.entrypoints.inbox import Inbox

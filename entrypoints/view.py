@@ -27,12 +27,12 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError
-from lakeward.core.job import STEPS, Report
-from lakeward.core.loads import Awaited
-from lakeward.core.numerals import format_count
+from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.merge.counts import Counts
+from lakeward.core.pipeline.job import STEPS, Report
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, moments
 from lakeward.entrypoints.printable import escaped, printable
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pluggy
 
 if TYPE_CHECKING:
-    from lakeward.core.job import Report
+    from lakeward.core.pipeline.job import Report
     from lakeward.plugins.registry import Registry
 
 PROJECT: Final = "lakeward"

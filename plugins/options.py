@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args,
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.nearest import nearest
-from lakeward.core.secrets import SecretName
+from lakeward.core.settings.secrets import SecretName
+from lakeward.core.text.suggestions import nearest
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -31,7 +31,7 @@ from lakeward.core.ports import (
     Target,
 )
 from lakeward.core.schema import Schema
-from lakeward.core.secrets import Secret, SecretName
+from lakeward.core.settings.secrets import Secret, SecretName
 
 P = TypeVar("P")
 

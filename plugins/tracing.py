@@ -12,7 +12,7 @@ from typing import Any
 
 import pluggy
 
-from lakeward.core.job import Report
+from lakeward.core.pipeline.job import Report
 from lakeward.plugins.hookspecs import PROJECT
 from lakeward.plugins.registry import Registry
 

@@ -34,8 +34,8 @@ from lakeward.adapters.tables.companion import trimming
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
-from lakeward.core.facts import Capability
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.facts import Capability
 from lakeward.plugins.testing import LAWS, Bench, Law, machine, try_law
 from lakeward.plugins.testing.bench import COLUMNS, Trial
 from lakeward.plugins.testing.play import CRASHES, MemoryLake, Player

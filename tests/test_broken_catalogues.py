@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError, LakewardError
 from lakeward.core.ports import SourceCatalogue
 from lakeward.core.schema import Type
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins.testing import Catalogued, catalogues
 
 SEEN = (AssertionError, LakewardError, LookupError, pytest.fail.Exception)

@@ -25,7 +25,7 @@ from lakeward.adapters.hudi.table import HudiTable
 from lakeward.adapters.iceberg.table import IcebergTable
 from lakeward.adapters.tables.companion import trimming
 from lakeward.core.errors import LakewardError
-from lakeward.core.facts import Capability
+from lakeward.core.merge.facts import Capability
 from lakeward.plugins.testing import LAWS, Bench, Law
 from lakeward.plugins.testing.bench import COLUMNS, FOREIGN, Trial
 

@@ -11,8 +11,8 @@ import pytest
 from lakeward.adapters.memory import MemoryLedger
 from lakeward.adapters.secrets import EnvironmentSecrets
 from lakeward.core.errors import ConfigError, LakewardError
-from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState
-from lakeward.core.secrets import Secret
+from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState
+from lakeward.core.settings.secrets import Secret
 from lakeward.plugins.testing import Vault, ledgers, vaults
 
 SEEN = (AssertionError, LakewardError, pytest.fail.Exception)

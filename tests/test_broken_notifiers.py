@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from lakeward.core.errors import StoreUnreachable
-from lakeward.core.notices import RunNotice
+from lakeward.core.reporting.notices import RunNotice
 from lakeward.plugins.testing import NotifierUnderTest, notifiers
 
 TOKEN = "a token that is no one's business"  # noqa: S105  # of this test

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.layers import SettingsEntry, SettingsLayer, layer_of_entries
+from lakeward.core.settings.layers import SettingsEntry, SettingsLayer, layer_of_entries
 from lakeward.plugins.testing import StoreUnderTest, settings_stores
 
 WORD = "a word that is no one's business"

@@ -20,12 +20,12 @@ from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import LakewardError, MendError
 from lakeward.core.events import ChangeEvent, Position, Sequences
-from lakeward.core.facts import Capability
-from lakeward.core.ledger import Past, SourceObject, Taken
-from lakeward.core.memory import Reject
+from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.merge.change_log import Reject
+from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry
-from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Column, parse_type
+from lakeward.core.shaping.recomputed_columns import Remaking
 from lakeward.plugins.testing import (
     Feed,
     column_names,

@@ -20,7 +20,7 @@ from commands import Command, Ended
 from projects import write
 from repository import ROOT
 
-from lakeward.core.facts import Capability
+from lakeward.core.merge.facts import Capability
 from lakeward.entrypoints.cli import main
 from lakeward.plugins.testing import LAWS, column_names, full_loads, other_rows, restarts, sources, topics
 from lakeward.plugins.testing.bench import COLUMNS

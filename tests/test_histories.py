@@ -14,9 +14,9 @@ from project import Project, any_kind
 
 from lakeward.adapters.tables.companion import trimming
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.history.showing import surrogate_hash
-from lakeward.core.literals import key_text
+from lakeward.core.history.version_rows import surrogate_hash
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.text.literals import key_text
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from project import Project
 
-from lakeward.core.images import NOT_THERE, NOT_WHOLE
+from lakeward.core.merge.image_match import NOT_THERE, NOT_WHOLE
 from lakeward.entrypoints.entries import COMPARE
 
 pytestmark = pytest.mark.spark

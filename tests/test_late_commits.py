@@ -14,7 +14,7 @@ from project import Project
 
 from lakeward.adapters.delta import table as delta
 from lakeward.adapters.iceberg import table as iceberg
-from lakeward.core.pipeline import apply_changes
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.patterns import table_name
 from lakeward.entrypoints.settings import load

@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.adapters.memory import Frame, MemoryLedger, MemoryQueue, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.books import Books
-from lakeward.core.delivery import Settled
 from lakeward.core.dimension import Deletes, Dimension, Lateness, Ordered, TableName, Unbounded, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
-from lakeward.core.facts import Capability
-from lakeward.core.fold import Row, apply
 from lakeward.core.history.options import ByRun, History, Kind, Shown, Surrogate, Track
 from lakeward.core.history.versions import Version, Versions
-from lakeward.core.job import Job
-from lakeward.core.memory import Change, Reject
-from lakeward.core.pipeline import apply_changes
+from lakeward.core.ledger.writer import Books
+from lakeward.core.merge.change_log import Change, Reject
+from lakeward.core.merge.delivery import Settled
+from lakeward.core.merge.facts import Capability
+from lakeward.core.merge.fold import Row, apply
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Notice, Resolved
 from lakeward.core.schema import Column, Schema, Type

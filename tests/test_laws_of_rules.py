@@ -12,20 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.adapters.memory.shaping import MemoryShaper
-from lakeward.core.cells import shaped
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation
-from lakeward.core.facts import ObjectFacts
-from lakeward.core.fold import apply
-from lakeward.core.inputs import Inputs, RowCount
-from lakeward.core.ledger import Taken
+from lakeward.core.ledger.objects import Taken
+from lakeward.core.merge.facts import ObjectFacts
+from lakeward.core.merge.fold import apply
 from lakeward.core.ports import Batch
-from lakeward.core.quality import Action, Range
-from lakeward.core.reshaping import Concat, Constant, Drop
-from lakeward.core.rules import TEXT, Cast, Default, Hash, Rename
-from lakeward.core.shape import shape
-from lakeward.core.shaping import ShapedSource, TableRules
+from lakeward.core.shaping.cells import shaped
+from lakeward.core.shaping.column_rules import TEXT, Cast, Default, Hash, Rename
+from lakeward.core.shaping.file_rules import Inputs, RowCount
+from lakeward.core.shaping.quality_rules import Action, Range
+from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop
+from lakeward.core.shaping.shape import shape
+from lakeward.core.shaping.shaped_source import ShapedSource, TableRules
 from lakeward.plugins.testing.play import MemoryLake, Player
 from lakeward.plugins.testing.scripted import ScriptedSource
 from lakeward.plugins.testing.scripts import NAME, PACKED, Rows, Script, pack

@@ -25,23 +25,23 @@ from lakeward.adapters.memory import MemoryTable, facts_of
 from lakeward.adapters.memory import shaping as memory_shaping
 from lakeward.adapters.memory.shaping import MemoryShaper
 from lakeward.adapters.spark.shaping import SparkShaper
-from lakeward.core import cells as core_cells
 from lakeward.core import plan as core_plan
-from lakeward.core.cells import Shaped, remade, shaped
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
-from lakeward.core.facts import Capability
-from lakeward.core.fold import apply
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.facts import Capability
+from lakeward.core.merge.fold import apply
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch, Resolved
-from lakeward.core.remaking import Remaking, remaking
-from lakeward.core.reshaping import Concat, Constant, Drop, Split, Sql
-from lakeward.core.rules import TEXT, Cast, Default, Hash, Mask, Rename, Rule, Trim
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.shape import Shape, check_moves, shape
-from lakeward.core.shaping import TableRules
+from lakeward.core.shaping import cells as core_cells
+from lakeward.core.shaping.cells import Shaped, remade, shaped
+from lakeward.core.shaping.column_rules import TEXT, Cast, Default, Hash, Mask, Rename, Rule, Trim
+from lakeward.core.shaping.recomputed_columns import Remaking, remaking
+from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop, Split, Sql
+from lakeward.core.shaping.shape import Shape, check_moves, shape
+from lakeward.core.shaping.shaped_source import TableRules
 from lakeward.plugins.testing.play import CRASHES, MemoryLake, Player
 from lakeward.plugins.testing.scripts import PACKED, TOLERANT, Script, pack, pack_late
 

@@ -30,8 +30,8 @@ from lakeward.adapters.landed.footers import footer
 from lakeward.adapters.tables import resolve
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.evolution import Policies, Policy
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import Policies, Policy
 from lakeward.entrypoints import settings as read_settings
 
 pytestmark = pytest.mark.spark

@@ -15,17 +15,17 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from lakeward.adapters.memory import MemorySource, MemoryTarget, table
-from lakeward.core import showing
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import MendError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.evolution import FOLLOWING, Policies, Policy, evolve
-from lakeward.core.job import Job, Settlement
-from lakeward.core.memory import Reason
-from lakeward.core.pipeline import apply_changes, release
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.preparation import replayable
+from lakeward.core.pipeline.steps import apply_changes, release
 from lakeward.core.ports import Entry
-from lakeward.core.preparing import replayable
 from lakeward.core.schema import Schema
+from lakeward.core.schema_changes import changed_rows
+from lakeward.core.schema_changes.evolution import FOLLOWING, Policies, Policy, evolve
 
 NAME = TableName("shop", "item")
 ALL = Policies(
@@ -162,7 +162,7 @@ def sees_nothing(*_: object) -> bool:
 
 
 def looks_at_columns_alone(change: Any, cells: Mapping[str, Any], incoming: Schema) -> bool:
-    return not change.is_nested and showing.shows(change, cells, incoming)
+    return not change.is_nested and changed_rows.shows(change, cells, incoming)
 
 
 @pytest.mark.parametrize("broken", [sees_nothing, looks_at_columns_alone])

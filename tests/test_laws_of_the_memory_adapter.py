@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tries import tries
 
 from lakeward.core.dimension import Lateness, Unbounded, Within
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 from lakeward.plugins.testing import LAWS, Bench, MemoryLake, Player, races, table_contract
 from lakeward.plugins.testing.bench import FOREIGN, TYPES, Trial
 from lakeward.plugins.testing.laws import with_a_time_in_the_future

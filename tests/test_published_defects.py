@@ -30,10 +30,10 @@ from lakeward.adapters.spark.line import to_arrow
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.job import Job as Pipeline
-from lakeward.core.job import unwatched
-from lakeward.core.ledger import Taken
-from lakeward.core.pipeline import apply_changes
+from lakeward.core.ledger.objects import Taken
+from lakeward.core.pipeline.job import Job as Pipeline
+from lakeward.core.pipeline.job import unwatched
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.testing.play import Crash

@@ -301,7 +301,7 @@ What is newer is not stale, or is beside old changes that are.
 @pytest.mark.long
 @iceberg_and_delta
 def test_a_restart_between_places_of_the_old_log_stops_tables_that_spark_works_out(project: Project) -> None:
-    """The core does likewise (tests/core/test_log_restart.py); a law of the kit holds Spark to it in the gate."""
+    """The core does the same (tests/core/checks/test_log_restart.py); a law of the kit covers Spark in the gate."""
     tables = "".join(TABLE.format(name, "24h") for name in HIDDEN)
     tables = tables.replace('"shop.history"]', '"shop.history"]\nmode = "history"')
     project.configure(f"{tables}\n[spark]\nsmall_batch = 0", 'format = "debezium"', source_kind="files")

@@ -21,7 +21,7 @@ from lakeward.adapters.spark import splicing
 from lakeward.adapters.spark.histories import VersionRows
 from lakeward.adapters.spark.names import POSITION
 from lakeward.adapters.spark.sql import struct
-from lakeward.core.history.snapshots import Span
+from lakeward.core.history.older_snapshots import Span
 from lakeward.plugins.testing.histories import Features, Feed, State, feed
 
 pytestmark = pytest.mark.spark

@@ -12,9 +12,9 @@ from lakeward.adapters.aws.pipeline_text import PipelineText
 from lakeward.adapters.aws.published import read_pipeline, read_tables
 from lakeward.adapters.aws.service_errors import client_of, translate_errors
 from lakeward.core.errors import ConfigError
-from lakeward.core.layers import SettingsEntry, SettingsLayer, layer_of_entries
 from lakeward.core.ports import SettingsStore
-from lakeward.core.settings_text import read_settings
+from lakeward.core.settings.layers import SettingsEntry, SettingsLayer, layer_of_entries
+from lakeward.core.settings.text import read_settings
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeward.adapters.aws.service_errors import client_of, translate_errors
-from lakeward.core.layers import SettingsLayer
-from lakeward.core.settings_text import read_settings
+from lakeward.core.settings.layers import SettingsLayer
+from lakeward.core.settings.text import read_settings
 
 
 @dataclass(frozen=True, slots=True)

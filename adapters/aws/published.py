@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from lakeward.adapters.aws.column_lists import split_columns
 from lakeward.core.errors import ConfigError
-from lakeward.core.layers import SettingsEntry
-from lakeward.core.nearest import nearest
-from lakeward.core.settings_text import read_object
+from lakeward.core.settings.layers import SettingsEntry
+from lakeward.core.settings.text import read_object
+from lakeward.core.text.suggestions import nearest
 
 _OF_A_TABLE: Final = ("primaryKey", "domain", "partitionCols")
 _OF_THE_PIPELINE: Final = ("rawBucket", "rawBucketPrefix", "stageS3BucketName", "warehouses3Path")

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 from lakeward.adapters.aws.service_errors import client_of, translate_errors
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Secrets
-from lakeward.core.secrets import Secret
+from lakeward.core.settings.secrets import Secret
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
 _PAGE: Final = "docs/how-to/aws/secrets.md"

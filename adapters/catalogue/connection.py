@@ -15,7 +15,7 @@ from lakeward.adapters.catalogue.files import Database
 from lakeward.adapters.catalogue.types import DATABASES
 from lakeward.adapters.spark.jars import Jar, locked
 from lakeward.core.errors import ConfigError
-from lakeward.core.secrets import Secret
+from lakeward.core.settings.secrets import Secret
 from lakeward.plugins.options import NamedSecret
 
 _DRIVERS: Final = {"postgresql": "postgresql", "mariadb": "mariadb"}

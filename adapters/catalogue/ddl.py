@@ -17,9 +17,9 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from lakeward.adapters.catalogue.types import Written, our_type, written
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 
 DIALECTS: Final[Mapping[str, str]] = {
     "postgresql": "postgres",

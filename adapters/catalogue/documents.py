@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lakeward.adapters.catalogue.types import our_type, written
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Type, parse_type
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 
 
 class _Described(BaseModel):

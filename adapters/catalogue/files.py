@@ -10,9 +10,9 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakeward.adapters.catalogue import ddl, documents
-from lakeward.core.catalogue import SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError
+from lakeward.core.settings.source_catalogue import SourceTable
 
 Database = Literal["postgresql", "mariadb", "mysql", "sqlserver", "oracle"]
 

@@ -20,11 +20,11 @@ from lakeward.adapters.catalogue.files import chosen
 from lakeward.adapters.catalogue.java import jvm
 from lakeward.adapters.catalogue.types import DATABASES, Written, decimal, our_type, written
 from lakeward.adapters.spark.jars import fetch
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable
 from lakeward.core.schema import Type
-from lakeward.core.secrets import Secret, SecretName
+from lakeward.core.settings.secrets import Secret, SecretName
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 
 
 class JdbcOptions(ConnectionOptions):

@@ -22,9 +22,9 @@ from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.core.errors import CommitConflict, ConservationError, TableError
-from lakeward.core.evolution import SchemaChange
 from lakeward.core.ports import Commit
 from lakeward.core.progress import Progress
+from lakeward.core.schema_changes.evolution import SchemaChange
 
 _VECTOR: Final = {"filePath": "string", "deletionVectorId": "string"}
 """What Delta's own writer of deletion vectors asks of each file, besides the numbers of its rows."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from lakeward.adapters.delta_rs.columns import field_of, written
-from lakeward.core.evolution import Kind, SchemaChange
 from lakeward.core.schema import Column
+from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 WIDENING: Final = {"delta.enableTypeWidening": "true"}
 MAPPING: Final = {"delta.columnMapping.mode": "name"}

@@ -17,10 +17,10 @@ from lakeward.adapters.tables.columns import of_source
 from lakeward.adapters.tables.folders import refuse_shared
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
-from lakeward.core.evolution import Recorded
 from lakeward.core.joined.joining import Joining
-from lakeward.core.known import Known
+from lakeward.core.operations.key_state import Known
 from lakeward.core.ports import Opened, Standing, TableDescription
+from lakeward.core.schema_changes.evolution import Recorded
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:

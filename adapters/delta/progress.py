@@ -19,7 +19,7 @@ from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.tables.storage import Folder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
-from lakeward.core.known import Made
+from lakeward.core.operations.key_state import Made
 from lakeward.core.ports import Standing
 from lakeward.core.progress import Progress
 

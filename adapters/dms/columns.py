@@ -12,10 +12,10 @@ from lakeward.adapters.landed.places import FileName
 from lakeward.adapters.spark import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.evolution import Policy, compare
-from lakeward.core.ledger import SourceObject
-from lakeward.core.nearest import nearest
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.schema import UNDECLARED, WIDER, Column, Schema, Type, is_within
+from lakeward.core.schema_changes.evolution import Policy, compare
+from lakeward.core.text.suggestions import nearest
 
 
 @dataclass(frozen=True, slots=True)

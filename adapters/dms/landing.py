@@ -13,7 +13,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.object_tables import ObjectTables
 from lakeward.adapters.landed.places import Part
 from lakeward.core.dimension import TableName
-from lakeward.core.nearest import nearest
+from lakeward.core.text.suggestions import nearest
 
 
 @dataclass

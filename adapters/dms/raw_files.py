@@ -16,7 +16,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.layout import BEFORE, IGNORED, OP, SEQUENCE, TIME
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SourceError
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ports import CsvForm, DescribedColumn, TableDescription
 from lakeward.core.schema import Type
 

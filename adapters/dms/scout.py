@@ -26,7 +26,7 @@ from lakeward.adapters.landed.sampling import Row, Sample, cells_of, delimiter_o
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SourceError
 from lakeward.core.ports import Stored
-from lakeward.core.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
+from lakeward.core.settings.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
 
 SAMPLES: Final = 4
 """So many files of a full load, and so many of changes, are looked into."""

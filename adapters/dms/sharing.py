@@ -20,10 +20,10 @@ from lakeward.adapters.landed.layout import has_crlf
 from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
 from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.core.errors import SourceError
-from lakeward.core.ledger import Past, SourceObject
-from lakeward.core.loads import UNNAMED, is_older
-from lakeward.core.numerals import format_count
+from lakeward.core.ledger.full_loads import UNNAMED, is_older
+from lakeward.core.ledger.objects import Past, SourceObject
 from lakeward.core.ports import Stray
+from lakeward.core.text.numbers import format_count
 
 MOST_STRAYS: Final = 10_000
 MOST_SHARE: Final = 0.05

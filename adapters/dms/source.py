@@ -50,18 +50,18 @@ from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.local_rows import FilePlace
 from lakeward.adapters.spark.rows import TORN, to_events
 from lakeward.adapters.spark.truncates import truncation
-from lakeward.core.clock import believed
+from lakeward.core.checks.event_order import COMMIT_TIME
+from lakeward.core.checks.key_form import key_form
+from lakeward.core.checks.log_steps import OVERLAP
+from lakeward.core.checks.source_clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.facts import Capability
-from lakeward.core.key_form import key_form
-from lakeward.core.ledger import Limits, Past, SourceObject, Taken
-from lakeward.core.log_steps import OVERLAP
-from lakeward.core.order_by import COMMIT_TIME
+from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
+from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry, TableDescription
-from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Schema
+from lakeward.core.shaping.recomputed_columns import Remaking
 from lakeward.plugins.registry import clock
 
 _KINDS: Final = {"$AR_H_CHANGE_SEQ": Sequences.UNIQUE, "$AR_H_STREAM_POSITION": Sequences.PLACES}

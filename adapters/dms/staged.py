@@ -18,7 +18,7 @@ from lakeward.adapters.dms.staged_rows import DiskRows, StagedRows
 from lakeward.adapters.dms.transactions import key_of, spelled
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError, TableError
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ports import Stray
 
 _SCHEMA: Final = """

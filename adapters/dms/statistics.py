@@ -17,7 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.loads import Told
+from lakeward.core.ledger.full_loads import Told
 
 COMPLETED: Final = "Table completed"
 """The state of a table whose full load has ended well; it stays so while changes are captured."""

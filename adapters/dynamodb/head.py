@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from lakeward.core.alarms import Alarm
 from lakeward.core.events import Position
-from lakeward.core.failures import Failure
-from lakeward.core.ledger import Account, ObjectRecord, ObjectState, SourceObject
-from lakeward.core.loads import Awaited
-from lakeward.core.notices import SentEntry
-from lakeward.core.source_verification import SourceVerdict
+from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.objects import Account, ObjectRecord, ObjectState, SourceObject
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.reporting.notices import SentEntry
+from lakeward.core.verification.source_verification import SourceVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

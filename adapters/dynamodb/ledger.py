@@ -43,9 +43,9 @@ from uuid import uuid4
 
 from lakeward.adapters.dynamodb.head import Head, record_of_document, record_to_document
 from lakeward.adapters.dynamodb.partition import Item, Partition, pauses
-from lakeward.core.books import account_after, records_after
 from lakeward.core.errors import StoreUnreachable, TableError
-from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState
+from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState
+from lakeward.core.ledger.writer import account_after, records_after
 
 T = TypeVar("T")
 

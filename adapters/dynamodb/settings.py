@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from lakeward.adapters.aws.column_lists import split_columns, split_key
 from lakeward.adapters.aws.service_errors import client_of, translate_errors
 from lakeward.core.errors import ConfigError, LakewardError
-from lakeward.core.layers import SettingsEntry, SettingsLayer, layer_of_entries
-from lakeward.core.nearest import nearest
-from lakeward.core.numerals import format_count
 from lakeward.core.ports import SettingsStore, TableStatus
-from lakeward.core.settings_text import read_settings
+from lakeward.core.settings.layers import SettingsEntry, SettingsLayer, layer_of_entries
+from lakeward.core.settings.text import read_settings
+from lakeward.core.text.numbers import format_count
+from lakeward.core.text.suggestions import nearest
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 

@@ -30,8 +30,8 @@ from lakeward.adapters.spark.names import column
 from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import LakewardError, SchemaConflict, SourceError
-from lakeward.core.evolution import Kind, Policy
-from lakeward.core.other_tables import OtherTables
+from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.schema_changes.evolution import Kind, Policy
 
 _MARKS: Final = ("0xFFFE", "0xFEFF")
 """How a row begins, as bytes that are no UTF-8 are shown, in which the mark of UTF-16 or UTF-32 stands."""

@@ -10,7 +10,7 @@ from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.object_tables import ObjectTables
 from lakeward.core.dimension import TableName
-from lakeward.core.nearest import nearest
+from lakeward.core.text.suggestions import nearest
 
 
 @dataclass

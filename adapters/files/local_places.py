@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 from lakeward.adapters.files.local_texts import number
 from lakeward.adapters.messages.mongodb import PLACE
 from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.core.checks.log_steps import FOLLOWS, OVERLAP
 from lakeward.core.events import READ_SEQUENCE
-from lakeward.core.log_steps import FOLLOWS, OVERLAP
 
 Field: TypeAlias = Callable[[str], str | None]
 """Return one field of the source of a message as a text."""
@@ -31,7 +31,7 @@ def place_and_log(field: Field, is_read: bool) -> tuple[str, str | None]:
     """Return the sequence of a message as a text, and the log that its place is in.
 
     The sequence is that of `no_place` where no known field is there, and the field with its name where that is no
-    place. `core.log_restart.LogName` reads the log.
+    place. `core.checks.log_restart.LogName` reads the log.
 
     >>> place_and_log({"lsn": "0/16B3748"}.get, is_read=False)[0]
     'lsn: 0/16B3748'

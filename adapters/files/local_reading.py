@@ -44,8 +44,8 @@ from lakeward.adapters.messages.wire import Wire, Writing
 from lakeward.adapters.spark.events import DATABASE, INITIAL
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
-from lakeward.core.numerals import format_count
 from lakeward.core.schema import Column
+from lakeward.core.text.numbers import format_count
 
 FORMATS: Final = ("json", "debezium", "dms-json")
 """The formats of files that are read here."""

@@ -25,9 +25,9 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, SchemaConflict
-from lakeward.core.ledger import SourceObject
-from lakeward.core.nearest import nearest
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.schema import WIDER, Column, Schema, Type, is_within
+from lakeward.core.text.suggestions import nearest
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from lakeward.adapters.landed.places import FileName, Naming, Part, format_of, h
 from lakeward.adapters.landed.values import counted, time_digits
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
-from lakeward.core.ledger import Past, SourceObject
+from lakeward.core.ledger.objects import Past, SourceObject
 
 _OFFSET_BITS: Final = 44
 COUNTER_BITS: Final = 20

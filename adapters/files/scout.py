@@ -24,8 +24,8 @@ from lakeward.adapters.landed.places import Place, Places, format_of, has_format
 from lakeward.adapters.landed.sampling import Sample, cells_of, delimiter_of, rows_of, with_headers
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
-from lakeward.core.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
 from lakeward.core.schema import Type
+from lakeward.core.settings.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
 
 SAMPLES: Final = 4
 """So many files of a table are looked into: the last ones."""

@@ -13,7 +13,7 @@ from lakeward.adapters.landed.places import below, filled
 from lakeward.adapters.messages.decoded import OTHER_TABLE
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.core.dimension import TableName
-from lakeward.core.other_tables import MOST_NAMES, OtherTables
+from lakeward.core.ledger.other_tables import MOST_NAMES, OtherTables
 
 HAS_OTHER: Final = "_lakeward_has_other"
 """Flags a message with a row of another table."""

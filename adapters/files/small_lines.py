@@ -34,9 +34,9 @@ from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.local_rows import FilePlace, to_events
 from lakeward.adapters.spark.rows import ARRIVAL_BITS, NAME
 from lakeward.core.events import UNORDERED, Operation
-from lakeward.core.numerals import format_count
-from lakeward.core.other_tables import OtherTables
+from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.schema import Schema
+from lakeward.core.text.numbers import format_count
 
 _ALSO: Final = (STRANGE, OTHER_TABLE, *MESSAGE_FLAGS, DATABASE, INITIAL, LOG, *FIELD_FLAGS)
 

@@ -50,18 +50,18 @@ from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahe
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.rows import TORN
 from lakeward.adapters.spark.truncates import truncation
-from lakeward.core.clock import believed
+from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
+from lakeward.core.checks.key_form import key_form
+from lakeward.core.checks.source_clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import ConfigError, MendError, SchemaConflict, SourceError
 from lakeward.core.events import Operation, Position, Sequences
-from lakeward.core.facts import BatchFacts, Capability
-from lakeward.core.key_form import key_form
-from lakeward.core.ledger import Limits, Past, SourceObject, Taken
-from lakeward.core.loads import Naming
-from lakeward.core.order_by import ARRIVAL, LOG_PLACE, OrderBy
-from lakeward.core.other_tables import OtherTables
+from lakeward.core.ledger.full_loads import Naming
+from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
+from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.merge.facts import BatchFacts, Capability
 from lakeward.core.ports import Batch, Cells, Entry
-from lakeward.core.remaking import Remaking
+from lakeward.core.shaping.recomputed_columns import Remaking
 from lakeward.plugins.registry import clock
 
 if TYPE_CHECKING:

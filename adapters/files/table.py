@@ -23,7 +23,7 @@ from lakeward.adapters.messages.wire import EPOCHS
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.rows import TRANSACTION_TEXT
 from lakeward.core.dimension import Dimension, Ordered
-from lakeward.core.facts import PARTIAL, Capability
+from lakeward.core.merge.facts import PARTIAL, Capability
 
 NO_COLUMN: Final = "\0none"
 """Stands for a column that is not there; no column has that name."""

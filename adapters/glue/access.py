@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from lakeward.adapters.aws.service_errors import client_of, translate_errors
 from lakeward.core.errors import ConfigError
-from lakeward.core.nearest import nearest
 from lakeward.core.ports import TableDescription
+from lakeward.core.text.suggestions import nearest
 
 PAGE: Final = "docs/how-to/aws/catalogs.md"
 

@@ -25,10 +25,10 @@ from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables.committing import staging
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, TableError
-from lakeward.core.evolution import SchemaChange
 from lakeward.core.ports import Commit
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
+from lakeward.core.schema_changes.evolution import SchemaChange
 
 if TYPE_CHECKING:
     from lakeward.adapters.hudi.table import HudiTable

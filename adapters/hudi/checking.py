@@ -16,7 +16,7 @@ from lakeward.adapters.tables.columns import check_names
 from lakeward.adapters.tables.storage import Folder
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
-from lakeward.core.evolution import Evolution
+from lakeward.core.schema_changes.evolution import Evolution
 
 _PARTITIONS: Final = ("boolean", "int", "bigint", "decimal", "string", "date")
 """The types of columns that rows can be partitioned by: Hudi reads back the text that it writes of a value."""

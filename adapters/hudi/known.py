@@ -21,7 +21,7 @@ from lakeward.adapters.tables.known import Entry, entries_of
 from lakeward.adapters.tables.where import Where
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
-from lakeward.core.known import Known
+from lakeward.core.operations.key_state import Known
 from lakeward.core.progress import Progress
 
 

@@ -8,7 +8,7 @@ from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.hudi.columns import columns_of
 from lakeward.adapters.hudi.timeline import Timeline
 from lakeward.core.dimension import TableName
-from lakeward.core.known import Made
+from lakeward.core.operations.key_state import Made
 from lakeward.core.ports import Standing
 from lakeward.core.progress import Progress
 

@@ -53,11 +53,11 @@ from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, TableError
-from lakeward.core.evolution import with_new_names
-from lakeward.core.facts import Capability
+from lakeward.core.merge.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved, Standing
 from lakeward.core.progress import Progress
+from lakeward.core.schema_changes.evolution import with_new_names
 from lakeward.plugins.registry import SMALL_BATCH
 
 _PATIENCE: Final = PATIENCE

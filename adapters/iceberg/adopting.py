@@ -19,10 +19,10 @@ from lakeward.adapters.tables.columns import check_names
 from lakeward.adapters.tables.committing import staging
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict
-from lakeward.core.evolution import SchemaChange
 from lakeward.core.ports import Commit
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
+from lakeward.core.schema_changes.evolution import SchemaChange
 
 _READ: Final = ("PARQUET", "PUFFIN")
 """The formats of files with deleted positions that lakeward reads, to write the next of them."""

@@ -42,8 +42,8 @@ from lakeward.adapters.tables.beside import (
 )
 from lakeward.adapters.tables.keys import whole
 from lakeward.core.dimension import TableName
-from lakeward.core.evolution import Kind, compare
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import Kind, compare
 
 PROPERTIES: Final[Mapping[str, str]] = {
     "write.metadata.delete-after-commit.enabled": "true",

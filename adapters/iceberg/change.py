@@ -22,10 +22,10 @@ from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import CommitConflict, ConservationError
 from lakeward.core.events import Mark, Position
-from lakeward.core.evolution import Kind, SchemaChange
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit
 from lakeward.core.progress import Progress
+from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 
 class Change:

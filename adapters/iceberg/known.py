@@ -35,7 +35,7 @@ from lakeward.adapters.tables.where import All, AtLeast, AtMost, OneOf, Where
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import TableError
 from lakeward.core.events import Key, canonical
-from lakeward.core.known import Known, Made
+from lakeward.core.operations.key_state import Known, Made
 from lakeward.core.progress import Progress
 
 _NAN = canonical(float("nan"))

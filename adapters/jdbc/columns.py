@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.schema import Column, Type
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 
 _OTHER_IN_MESSAGES: Final = re.compile(
     r"time( .*)?|timetz|interval( .*)?|bit( varying)?|varbit|money|hstore|point|line|lseg|box|path|polygon|circle"

@@ -23,14 +23,14 @@ from lakeward.adapters.jdbc.reader import Query
 from lakeward.adapters.spark.errors import FAILURES
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.names import quoted
-from lakeward.core.catalogue import SourceColumn, SourceTable
-from lakeward.core.compared_columns import ComparedColumns, source_schema
+from lakeward.core.checks.log_steps import LogName
 from lakeward.core.dimension import TableName
-from lakeward.core.log_steps import LogName
 from lakeward.core.ports import SourceSnapshot
 from lakeward.core.schema import Column
-from lakeward.core.secrets import Secret, SecretName
-from lakeward.core.source_places import SourcePlace
+from lakeward.core.settings.secrets import Secret, SecretName
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
+from lakeward.core.verification.compared_columns import ComparedColumns, source_schema
+from lakeward.core.verification.source_places import SourcePlace
 
 _READERS: Final = 4
 """In how many ranges a snapshot is read by default, where all readers see one moment."""

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from lakeward.adapters.catalogue.types import written
 from lakeward.adapters.jdbc.cursors import is_time, iso
-from lakeward.core.catalogue import SourceColumn
 from lakeward.core.schema import Column, Type
-from lakeward.core.source_places import binlog_place, postgresql_place
+from lakeward.core.settings.source_catalogue import SourceColumn
+from lakeward.core.verification.source_places import binlog_place, postgresql_place
 
 
 class LogPlace(NamedTuple):

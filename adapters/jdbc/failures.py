@@ -8,7 +8,7 @@ from lakeward.adapters.catalogue.connection import ConnectionOptions, bare_url, 
 from lakeward.adapters.spark.errors import is_cut_off, root_cause
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
-from lakeward.core.secrets import Secret
+from lakeward.core.settings.secrets import Secret
 
 _AWAY: Final = ("08", "57P")
 """A connection that cannot be made or was lost, and a server that is shut down (PostgreSQL)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from lakeward.core.catalogue import SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Column
+from lakeward.core.settings.source_catalogue import SourceTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,10 +26,10 @@ from lakeward.adapters.spark.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.facts import Capability, ObjectFacts
-from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.merge.facts import Capability, ObjectFacts
 from lakeward.core.ports import Batch, Cells, Entry
-from lakeward.core.remaking import Remaking
+from lakeward.core.shaping.recomputed_columns import Remaking
 
 _OVERLAP: Final = 600 * 1_000_000
 """How many microseconds before the snapshot the feed begins: so long may a commit be sent that nobody sees yet."""

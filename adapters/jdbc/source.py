@@ -22,17 +22,17 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.landed.staging import open_staging
 from lakeward.adapters.spark.local_frame import Frame
-from lakeward.core.catalogue import SourceTable
+from lakeward.core.checks.event_order import OrderBy
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Snapshots, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.facts import Capability
-from lakeward.core.ledger import Limits, Past, SourceObject, Taken
-from lakeward.core.ledger import take as take_objects
-from lakeward.core.loads import Load, Naming
-from lakeward.core.order_by import OrderBy
+from lakeward.core.ledger.full_loads import Load, Naming
+from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
+from lakeward.core.ledger.objects import take as take_objects
+from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry
-from lakeward.core.remaking import Remaking
+from lakeward.core.settings.source_catalogue import SourceTable
+from lakeward.core.shaping.recomputed_columns import Remaking
 from lakeward.plugins import Options, Runtime
 from lakeward.plugins.registry import clock
 

@@ -23,7 +23,7 @@ from lakeward.adapters.jdbc.reader import Query, Reader
 from lakeward.adapters.landed.places import OWN_FOLDER, encoded, filled
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SourceError
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ports import Stored
 from lakeward.core.schema import Column
 

@@ -11,7 +11,7 @@ from lakeward.adapters.kafka.ranges import OffsetRange, next_offsets, read_names
 from lakeward.adapters.kafka.staging import Staging
 from lakeward.adapters.kafka.transaction_offsets import TransactionOffsets
 from lakeward.core.dimension import TableName
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from lakeward.adapters.kafka.broker import NO_ID, Offsets, Record, Topic
 from lakeward.adapters.kafka.msk_tokens import MskTokens
 from lakeward.adapters.kafka.options import KafkaOptions
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
-from lakeward.core.secrets import Secret, SecretName
+from lakeward.core.settings.secrets import Secret, SecretName
 
 T = TypeVar("T")
 _Errors: TypeAlias = deque[KafkaError]

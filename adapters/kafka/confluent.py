@@ -19,7 +19,7 @@ from urllib3.util import Retry
 from lakeward.adapters.kafka.access import RegistryOptions
 from lakeward.adapters.kafka.schemas import Framed
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
-from lakeward.core.secrets import Secret, SecretName
+from lakeward.core.settings.secrets import Secret, SecretName
 
 _HEAD: Final = 5
 """The bytes before the body: a zero, and the id as a whole number of four bytes."""

@@ -12,7 +12,7 @@ from lakeward.adapters.kafka.broker import Broker
 from lakeward.adapters.kafka.several_topics import BETWEEN
 from lakeward.adapters.landed.places import filled
 from lakeward.core.dimension import TableName
-from lakeward.core.nearest import nearest
+from lakeward.core.text.suggestions import nearest
 
 
 @dataclass

@@ -45,11 +45,11 @@ from lakeward.adapters.spark.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.errors import LakewardError, SourceError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.facts import Capability
-from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take
-from lakeward.core.loads import Naming
+from lakeward.core.ledger.full_loads import Naming
+from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken, take
+from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry
-from lakeward.core.remaking import Remaking
+from lakeward.core.shaping.recomputed_columns import Remaking
 
 log = structlog.get_logger()
 

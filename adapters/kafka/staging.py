@@ -20,7 +20,7 @@ from lakeward.adapters.kafka.ranges import OffsetRange, read_names, read_transac
 from lakeward.adapters.kafka.several_topics import Place
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 
 _LEFT: Final = 3600.0
 """Seconds after which nobody writes a file any more that has a hidden name."""

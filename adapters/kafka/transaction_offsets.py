@@ -8,7 +8,7 @@ from typing import Any
 
 from lakeward.adapters.kafka.ranges import read_transactions
 from lakeward.adapters.kafka.transaction_topic import TransactionOffset
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 
 
 @dataclass(frozen=True, slots=True)

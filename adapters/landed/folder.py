@@ -16,7 +16,7 @@ from lakeward.adapters.landed.places import Part, Places, filled, table_of
 from lakeward.adapters.landed.store import LocalStore, content_hash
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ports import Store, Stored
 
 HEAD_BYTES = 64 * 1024

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from lakeward.adapters.landed.csv import Dialect, Field
-from lakeward.core.proposals import proposed_type
 from lakeward.core.schema import Column
+from lakeward.core.settings.proposals import proposed_type
 
 HeaderSetting: TypeAlias = bool | Literal["auto"]
 """Whether CSV files have a header: always, never, or as each file's first line tells."""

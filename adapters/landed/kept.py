@@ -19,7 +19,7 @@ from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.plans import told_apart
 from lakeward.adapters.spark.spreading import level_of
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 
 
 @dataclass(slots=True, eq=False)

@@ -24,9 +24,9 @@ from lakeward.adapters.landed.header import (
 )
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.evolution import Kind, Policy
-from lakeward.core.numerals import format_count
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import Kind, Policy
+from lakeward.core.text.numbers import format_count
 
 OP: Final = "\0op"
 TIME: Final = "\0time"

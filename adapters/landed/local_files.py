@@ -22,7 +22,7 @@ from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.local_rows import FilePlace, to_events
 from lakeward.core.dimension import TableName
-from lakeward.core.numerals import format_count
+from lakeward.core.text.numbers import format_count
 
 log = structlog.get_logger()
 

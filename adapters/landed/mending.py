@@ -24,13 +24,13 @@ from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
 from lakeward.core.events import UNSET, Operation
-from lakeward.core.evolution import Kind, Policy
-from lakeward.core.facts import Capability
-from lakeward.core.memory import Reason
-from lakeward.core.mending import operations
-from lakeward.core.numerals import format_count
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Cells, Entry, Mended
+from lakeward.core.quarantine.repair import operations
 from lakeward.core.schema import Column, Type
+from lakeward.core.schema_changes.evolution import Kind, Policy
+from lakeward.core.text.numbers import format_count
 
 _ENTRY: Final = "_lakeward_entry"
 _CELL: Final = "_lakeward_cell_"

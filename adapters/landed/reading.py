@@ -14,7 +14,7 @@ from lakeward.adapters.spark.casts import to_type
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import HAS_OP, IS_LOAD, NAME, RANK, Telling
-from lakeward.core.facts import Capability
+from lakeward.core.merge.facts import Capability
 from lakeward.core.schema import Column, Type
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from lakeward.adapters.landed.csv import Dialect, Field, records
 from lakeward.adapters.landed.header import cell_name
-from lakeward.core.proposals import proposed_type
+from lakeward.core.settings.proposals import proposed_type
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 

@@ -12,11 +12,20 @@ from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.log_steps import spans
 from lakeward.adapters.spark.refused import find_refusals
 from lakeward.adapters.spark.rows import MALFORMED, TORN
+from lakeward.core.checks.log_steps import LogSteps
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.facts import Capability
-from lakeward.core.ledger import Limits, Past, SourceObject, Taken, is_suspicious, take, touched, until_changed
-from lakeward.core.loads import UNNAMED, Naming
-from lakeward.core.log_steps import LogSteps
+from lakeward.core.ledger.full_loads import UNNAMED, Naming
+from lakeward.core.ledger.objects import (
+    Limits,
+    Past,
+    SourceObject,
+    Taken,
+    is_suspicious,
+    take,
+    touched,
+    until_changed,
+)
+from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch
 
 Numbered: TypeAlias = Callable[[TableName, Sequence[SourceObject], Past], Sequence[SourceObject]]

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from lakeward.adapters.memory.source import Frame
-from lakeward.core.compared_columns import ComparedColumns
 from lakeward.core.events import Cell, ChangeEvent, canonical
-from lakeward.core.literals import key_text
-from lakeward.core.row_comparison import Comparison, RowDigest, compare_rows
+from lakeward.core.text.literals import key_text
+from lakeward.core.verification.compared_columns import ComparedColumns
+from lakeward.core.verification.row_comparison import Comparison, RowDigest, compare_rows
 
 if TYPE_CHECKING:
     from lakeward.adapters.memory.table import MemoryTable

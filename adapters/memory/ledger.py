@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from lakeward.core.books import account_after, records_after
-from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState
+from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState
+from lakeward.core.ledger.writer import account_after, records_after
 
 
 @dataclass(slots=True)

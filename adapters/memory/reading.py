@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from lakeward.core.dimension import DELETED
 from lakeward.core.events import Cell
-from lakeward.core.history.beliefs import as_known
+from lakeward.core.history.bitemporal import as_known
 from lakeward.core.history.instants import instant_in
 from lakeward.core.history.options import History
-from lakeward.core.history.showing import rows
+from lakeward.core.history.version_rows import rows
 from lakeward.core.ports import Sample, Selection
 
 if TYPE_CHECKING:

@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakeward.adapters.memory.source import Frame, facts_of
-from lakeward.core.cells import Shaped as Made
-from lakeward.core.cells import shaped
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Key, Operation, key_of
-from lakeward.core.facts import Capability
-from lakeward.core.inputs import Input
-from lakeward.core.memory import HOLDING, Reason, Reject
-from lakeward.core.numerals import format_count
+from lakeward.core.merge.change_log import HOLDING, Reason, Reject
+from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch
-from lakeward.core.quality import Action, RowRule, Unique, is_broken
-from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Schema
-from lakeward.core.shape import Shape, key_steps, source_key
-from lakeward.core.shaping import Shaped, TableRules
+from lakeward.core.shaping.cells import Shaped as Made
+from lakeward.core.shaping.cells import shaped
+from lakeward.core.shaping.file_rules import Input
+from lakeward.core.shaping.quality_rules import Action, RowRule, Unique, is_broken
+from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.shape import Shape, key_steps, source_key
+from lakeward.core.shaping.shaped_source import Shaped, TableRules
+from lakeward.core.text.numbers import format_count
 
 _BARE = (Operation.DELETE, Operation.TRUNCATE)
 

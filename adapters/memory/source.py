@@ -9,17 +9,17 @@ from decimal import Decimal
 from itertools import takewhile
 from typing import Final, TypeAlias
 
-from lakeward.core.clock import believed, beyond, first_step_back, latest
+from lakeward.core.checks.log_restart import LogRestart, lift_place
+from lakeward.core.checks.log_steps import LogChange, LogName, find_steps, spans_of
+from lakeward.core.checks.source_clock import believed, beyond, first_step_back, latest
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences, key_of
-from lakeward.core.facts import READ_REASONS, BatchFacts, Capability, ObjectFacts, Refusal
-from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take, until_changed
-from lakeward.core.loads import Naming
-from lakeward.core.log_restart import LogRestart, lift_place
-from lakeward.core.log_steps import LogChange, LogName, find_steps, spans_of
-from lakeward.core.memory import Reason, Reject
-from lakeward.core.other_tables import OtherTables
+from lakeward.core.ledger.full_loads import Naming
+from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken, take, until_changed
+from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.facts import READ_REASONS, BatchFacts, Capability, ObjectFacts, Refusal
 from lakeward.core.plan import tolerance_of
 from lakeward.core.ports import (
     Batch,
@@ -28,8 +28,8 @@ from lakeward.core.ports import (
     Mended,
     Written,
 )
-from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.shaping.recomputed_columns import Remaking
 
 Frame: TypeAlias = Sequence[ChangeEvent | Reject]
 

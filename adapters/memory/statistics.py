@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakeward.core.dimension import TableName
-from lakeward.core.loads import Told
+from lakeward.core.ledger.full_loads import Told
 
 
 @dataclass(slots=True)

@@ -9,28 +9,24 @@ from dataclasses import dataclass, field, replace
 from lakeward.adapters.memory import comparing, reading, versions
 from lakeward.adapters.memory.source import Frame, facts_of
 from lakeward.adapters.memory.versions import Kept
-from lakeward.core.append import append
-from lakeward.core.books import applied_record
-from lakeward.core.cells import remade
-from lakeward.core.compared_columns import ComparedColumns
-from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
-from lakeward.core.evolution import Recorded, SchemaChange
-from lakeward.core.facts import Capability, ObjectFacts
-from lakeward.core.fold import Row, apply, columns_of, row_of
-from lakeward.core.history.beliefs import Beliefs, revised
-from lakeward.core.history.check import Checked
-from lakeward.core.history.numbering import Numbers, numbered
+from lakeward.core.history.bitemporal import Beliefs, revised
+from lakeward.core.history.snapshot_splice import splice
+from lakeward.core.history.surrogate_numbers import Numbers, numbered
+from lakeward.core.history.version_checks import Checked
 from lakeward.core.history.versions import Versions
-from lakeward.core.holds import Waiter, Waiters
-from lakeward.core.images import match
-from lakeward.core.known import Known, Refused, Remembered, Stored
-from lakeward.core.ledger import ObjectRecord
-from lakeward.core.literals import key_text
-from lakeward.core.memory import HOLDING, Change, Memory, Reason, Reject, trim
-from lakeward.core.mending import check_same_keys
+from lakeward.core.ledger.objects import ObjectRecord
+from lakeward.core.ledger.writer import applied_record
+from lakeward.core.merge.append import append
+from lakeward.core.merge.change_log import HOLDING, Change, Memory, Reason, Reject, trim
+from lakeward.core.merge.delivery import Delivery, Resolution, Settled
+from lakeward.core.merge.facts import Capability, ObjectFacts
+from lakeward.core.merge.fold import Row, apply, columns_of, row_of
+from lakeward.core.merge.image_match import match
+from lakeward.core.merge.settle import absorb, settle
+from lakeward.core.operations.key_state import Known, Refused, Remembered, Stored
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
@@ -50,12 +46,16 @@ from lakeward.core.ports import (
     Word,
 )
 from lakeward.core.progress import Progress
-from lakeward.core.remaking import Remaking
-from lakeward.core.row_comparison import Comparison
+from lakeward.core.quarantine.holds import Waiter, Waiters
+from lakeward.core.quarantine.repair import check_same_keys
 from lakeward.core.schema import Schema
-from lakeward.core.settle import absorb, settle
-from lakeward.core.showing import shows, without
-from lakeward.core.splicing import splice
+from lakeward.core.schema_changes.changed_rows import shows, without
+from lakeward.core.schema_changes.evolution import Recorded, SchemaChange
+from lakeward.core.shaping.cells import remade
+from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.text.literals import key_text
+from lakeward.core.verification.compared_columns import ComparedColumns
+from lakeward.core.verification.row_comparison import Comparison
 
 
 @dataclass(slots=True)

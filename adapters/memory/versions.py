@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from lakeward.core.books import applied_record
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Key, Position
-from lakeward.core.fold import Row, columns_of
-from lakeward.core.history.beliefs import Beliefs
-from lakeward.core.history.check import Broken, Checked, Finding, violation
+from lakeward.core.history.bitemporal import Beliefs
 from lakeward.core.history.instants import shown
-from lakeward.core.history.numbering import Numbers
 from lakeward.core.history.options import Shown
-from lakeward.core.literals import text_of
-from lakeward.core.memory import Memory
+from lakeward.core.history.surrogate_numbers import Numbers
+from lakeward.core.history.version_checks import Broken, Checked, Finding, violation
+from lakeward.core.ledger.writer import applied_record
+from lakeward.core.merge.change_log import Memory
+from lakeward.core.merge.fold import Row, columns_of
 from lakeward.core.ports import Care, Cared, Mended, Undone, Version, Word
 from lakeward.core.progress import Progress
+from lakeward.core.text.literals import text_of
 
 if TYPE_CHECKING:
     from lakeward.adapters.memory.table import MemoryTable

@@ -15,8 +15,8 @@ from typing import Final
 from lakeward.adapters.messages.mongodb import PLACE
 from lakeward.adapters.messages.wire import number
 from lakeward.adapters.spark.names import text
+from lakeward.core.checks.log_steps import FOLLOWS, OVERLAP
 from lakeward.core.events import READ_SEQUENCE
-from lakeward.core.log_steps import FOLLOWS, OVERLAP
 
 _SPAN: Final = "10000000000000000000BD"  # ten to the nineteenth: an LSN and an SCN have no more digits
 _POSITIONS: Final = "10000000000000000BD"
@@ -90,7 +90,7 @@ def _oracle(field: Callable[[str], str]) -> str:
 
 
 def log(field: Callable[[str], str], commit: str) -> str:
-    """Return the log that the place of a change is in, as `core.log_restart.LogName` reads it, as SQL.
+    """Return the log that the place of a change is in, as `core.checks.log_restart.LogName` reads it, as SQL.
 
     `commit` is the `last_commit`.
 

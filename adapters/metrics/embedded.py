@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from lakeward.core.figures import METRICS, Number, PipelineFigures, TableFigures
+from lakeward.core.reporting.figures import METRICS, Number, PipelineFigures, TableFigures
 
 _LONGEST: Final = 1024
 """Characters of the value of a dimension, at the most, which is of ASCII: the reference of `Dimension`."""

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final
 
 from lakeward.core.errors import SetupError
-from lakeward.core.figures import METRICS, Number, PipelineFigures
+from lakeward.core.reporting.figures import METRICS, Number, PipelineFigures
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PATH: Final = "/metrics"

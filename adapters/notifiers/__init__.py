@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from lakeward.adapters.notifiers.log import LogNotifier
 from lakeward.adapters.notifiers.webhook import Webhook
 from lakeward.core.ports import Notifier
-from lakeward.core.secrets import SecretName
+from lakeward.core.settings.secrets import SecretName
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import NamedSecret, validated
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from lakeward.core.notices import RunNotice
+from lakeward.core.reporting.notices import RunNotice
 
 log = structlog.get_logger()
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from lakeward.adapters.aws.service_errors import translate_errors
-from lakeward.core.notices import RunNotice
+from lakeward.core.reporting.notices import RunNotice
 
 _PAGE: Final = "docs/reference/notices.md"
 _SUBJECT: Final = 99

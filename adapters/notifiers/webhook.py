@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
-from lakeward.core.notices import RunNotice
-from lakeward.core.secrets import Secret, SecretName
+from lakeward.core.reporting.notices import RunNotice
+from lakeward.core.settings.secrets import Secret, SecretName
 
 _LATER: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 _PAGE: Final = "docs/reference/notices.md"

@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lakeward.adapters.s3.access import Access, find_access, normal, split
 from lakeward.core.errors import ConfigError
-from lakeward.core.layers import SettingsLayer
 from lakeward.core.ports import SettingsStore
-from lakeward.core.settings_text import read_settings
+from lakeward.core.settings.layers import SettingsLayer
+from lakeward.core.settings.text import read_settings
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 

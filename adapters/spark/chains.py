@@ -16,9 +16,9 @@ from lakeward.adapters.spark.judging import CHANGES, ROWS, VERDICTS
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.numbering import NOTHING, Numbering
 from lakeward.adapters.spark.resolve import ID, STANDS
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import DELETED
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Schema
 

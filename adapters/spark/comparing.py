@@ -1,4 +1,4 @@
-"""`lakeward.core.row_comparison` as queries of Spark: what is large stays there, and a few numbers and keys return.
+"""`core.verification.row_comparison` as Spark queries, which return counts, hashes and a few keys.
 
 Each side is read once, down to the key and a hash of each row. What was read is cut off from where it came from: a
 database that is read by one statement shows another moment to the next.
@@ -16,8 +16,16 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark.keys import key_texts
 from lakeward.adapters.spark.names import BATCH, POSITION, quoted, text
 from lakeward.adapters.spark.types import ddl
-from lakeward.core.compared_columns import ComparedColumn, ComparedColumns
-from lakeward.core.row_comparison import MOST_NAMED, RANGES, Comparison, Difference, Kind, RangeSummary, Summary
+from lakeward.core.verification.compared_columns import ComparedColumn, ComparedColumns
+from lakeward.core.verification.row_comparison import (
+    MOST_NAMED,
+    RANGES,
+    Comparison,
+    Difference,
+    Kind,
+    RangeSummary,
+    Summary,
+)
 
 _KEY: Final = "k"
 _HASH: Final = "h"

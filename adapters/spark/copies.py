@@ -20,7 +20,7 @@ from lakeward.adapters.spark.items import with_absent
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.resolve import SMALL, hashed, sequence_literal
 from lakeward.core.dimension import Ordered
-from lakeward.core.fold import columns_of
+from lakeward.core.merge.fold import columns_of
 from lakeward.core.plan import MergePlan
 
 _CONTENT: Final = "_lakeward_content"

@@ -24,11 +24,11 @@ from lakeward.adapters.spark.sides import AT, INSTANT, INSTANTS, IS_UNKNOWN, UND
 from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.types import ddl, ddl_of
 from lakeward.adapters.spark.versions import Versions, equal
-from lakeward.core.fold import columns_of
 from lakeward.core.history.options import ByRun, History
 from lakeward.core.joined.dates import BEGINNING, BEYOND
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.undated import Part
+from lakeward.core.merge.fold import columns_of
 from lakeward.core.ports import Left
 
 _MADE: Final = "_lakeward_made"

@@ -34,12 +34,12 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import bound_of
+from lakeward.core.checks.log_restart import LogRestart
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, Operation, Position
-from lakeward.core.facts import BatchFacts, Capability, ObjectFacts
-from lakeward.core.ledger import SourceObject
-from lakeward.core.log_restart import LogRestart
-from lakeward.core.memory import HOLDING, UNPLACED, Reason
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.merge.change_log import HOLDING, UNPLACED, Reason
+from lakeward.core.merge.facts import BatchFacts, Capability, ObjectFacts
 from lakeward.core.plan import tolerance_of
 from lakeward.core.schema import Schema
 
@@ -247,7 +247,7 @@ def has_order(sequence: str = names.SEQUENCE) -> str:
 def lift_places(frame: DataFrame, restarts: Sequence[LogRestart]) -> DataFrame:
     """Add the offset of the newest restart of the source's log at or before a row to its place.
 
-    It is `core.log_restart.lift_place` as SQL.
+    It is `core.checks.log_restart.lift_place` as SQL.
     """
     if not restarts:
         return frame

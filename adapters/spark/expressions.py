@@ -13,11 +13,11 @@ from lakeward.adapters.spark.errors import FAILURES, said
 from lakeward.adapters.spark.line import condition_of
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl, ddl_of
-from lakeward.core.cells import GROUP
 from lakeward.core.errors import ConfigError
-from lakeward.core.nearest import nearest
-from lakeward.core.rules import Cast
 from lakeward.core.schema import Schema, Type
+from lakeward.core.shaping.cells import GROUP
+from lakeward.core.shaping.column_rules import Cast
+from lakeward.core.text.suggestions import nearest
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`lakeward.core.fold.apply` as one expression of Spark's SQL.
+"""`lakeward.core.merge.fold.apply` as one expression of Spark's SQL.
 
 A batch of whole rows needs no order but the greatest position of each key. Cells that were
 not sent, key changes and swaps within a transaction do: here the events of a *chain* (a

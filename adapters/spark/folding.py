@@ -3,7 +3,7 @@
 Keys that key changes join, in this batch or in memory, make a *chain*. For each chain that
 the batch touches the state before, what is remembered since, and what arrives are put
 together and folded in order (`lakeward.adapters.spark.fold`). This is
-`lakeward.core.settling.folding` for its slow keys.
+`lakeward.core.merge.settling.folding` for its slow keys.
 """
 
 from __future__ import annotations

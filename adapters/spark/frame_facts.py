@@ -8,9 +8,9 @@ from lakeward.adapters.spark import events, local_survey
 from lakeward.adapters.spark.events import Group
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.log_steps import log_steps as spark_log_steps
+from lakeward.core.checks.log_restart import LogRestart
+from lakeward.core.checks.log_steps import LogReached, LogSteps
 from lakeward.core.dimension import Dimension
-from lakeward.core.log_restart import LogRestart
-from lakeward.core.log_steps import LogReached, LogSteps
 
 
 def survey(frame: Frame, dimension: Dimension, *flags: str) -> Sequence[Group]:

@@ -23,8 +23,8 @@ from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.spark.versions import Versions, equal
 from lakeward.core.dimension import DELETED, Dimension
-from lakeward.core.fold import columns_of
 from lakeward.core.history.options import PREVIOUS_KEY, History, Kind, Surrogate
+from lakeward.core.merge.fold import columns_of
 from lakeward.core.schema import Column, Schema, Type
 
 BEGINS: Final = "_lakeward_begins"
@@ -189,7 +189,7 @@ class VersionRows:
     def _number(self, version: str) -> str:
         """Return the number of what stood and lives on in a version, NULL where nothing does.
 
-        It is `lakeward.core.history.numbering` as SQL.
+        It is `lakeward.core.history.surrogate_numbers` as SQL.
         """
         is_same = self.versions.same("s.version.cells", f"{version}.cells")
         is_moved = f"NOT exists(stands, other -> other.begins = s.begins) AND ({is_same})"

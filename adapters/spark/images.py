@@ -1,4 +1,4 @@
-"""`lakeward.core.images.match` as frames: which rows of a bag a batch takes away, and which changes find none.
+"""`core.merge.image_match.match` as frames: which rows a batch removes, and which changes match no row.
 
 Images that the batch takes away have numbers, and rows that are equal to them get these by a join; all else of
 a table is passed over. Whether a change finds a row is known from how many stand: a fold over the events of

@@ -18,7 +18,7 @@ def key_columns(dimension: Dimension) -> Sequence[Column]:
 def key_text(columns: Sequence[Column], of: str = "") -> str:
     """Return a key as a JSON list of texts; `of` is the prefix of a struct that has it.
 
-    `core.literals.text_of` says the same in Python, but for the digits of floating numbers,
+    `core.text.literals.text_of` says the same in Python, but for the digits of floating numbers,
     and reads both.
     """
     return f"to_json(array({', '.join(key_texts([(of + quoted(c.name), c.type) for c in columns]))}))"

@@ -1,7 +1,7 @@
 """From text to typed values in this process: what `adapters.spark.casts` says in SQL, column by column.
 
 Texts of the usual form of a type are read by Arrow, all of a column at once; any other is read by
-`core.texts.from_text`. What neither reads as Spark does raises SparkNeeded.
+`core.text.values.from_text`. What neither reads as Spark does raises SparkNeeded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from lakeward.adapters.spark.casts import TextFormat
 from lakeward.adapters.spark.types import to_spark
 from lakeward.core.schema import UNDECLARED, Column, Type
-from lakeward.core.texts import MISFIT, from_text
+from lakeward.core.text.values import MISFIT, from_text
 
 
 class SparkNeeded(Exception):  # it is no error: the batch is read by Spark

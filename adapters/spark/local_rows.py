@@ -41,7 +41,7 @@ from lakeward.adapters.spark.rows import (
 )
 from lakeward.core.dimension import Match
 from lakeward.core.events import LOAD_SEQUENCE, Operation
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.schema import Type
 
 NAMES: Final = pa.list_(pa.field("element", pa.string()))

@@ -33,10 +33,10 @@ from lakeward.adapters.spark.events import (
 from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.adapters.spark.log_steps import before_steps
 from lakeward.adapters.spark.types import is_bounded
+from lakeward.core.checks.log_restart import LogRestart, lift_place
+from lakeward.core.checks.log_steps import LogChange, LogName, LogReached, LogSteps, find_steps
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, NO_SEQUENCE, READ_SEQUENCE, UNORDERED, Operation, Position
-from lakeward.core.log_restart import LogRestart, lift_place
-from lakeward.core.log_steps import LogChange, LogName, LogReached, LogSteps, find_steps
 from lakeward.core.plan import tolerance_of
 
 

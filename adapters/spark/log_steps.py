@@ -27,8 +27,7 @@ from lakeward.adapters.spark.events import (
 )
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
-from lakeward.core.events import LOAD_SEQUENCE, NO_SEQUENCE, UNORDERED, Operation
-from lakeward.core.log_steps import (
+from lakeward.core.checks.log_steps import (
     FOLLOWS,
     LEAST_GAP,
     OPEN_FOR,
@@ -40,6 +39,7 @@ from lakeward.core.log_steps import (
     LogSteps,
     SnapshotPlace,
 )
+from lakeward.core.events import LOAD_SEQUENCE, NO_SEQUENCE, UNORDERED, Operation
 
 
 def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
@@ -82,7 +82,7 @@ def _log_span(log: LogName, of_reads: bool, has_places: bool, is_initial: bool, 
 def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
     """Compare the changes of each object row by row in the source's log, from where the table has `reached`.
 
-    It is `core.log_steps.find_steps` as SQL. Objects in which nothing can step back are not looked at.
+    It is `core.checks.log_steps.find_steps` as SQL. Objects in which nothing can step back are not looked at.
     """
     before = before_steps(found, reached)
     if not before:

@@ -1,4 +1,4 @@
-"""Quality rules of rows as Spark's SQL; what they must come to is said by `lakeward.core.quality`."""
+"""Quality rules of rows as Spark's SQL; what they must come to is said by `lakeward.core.shaping.quality_rules`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, LEAVES_VALUES
 from lakeward.adapters.spark.names import quoted, text
-from lakeward.core.memory import Reason
-from lakeward.core.quality import (
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.schema import Schema
+from lakeward.core.shaping.column_rules import known
+from lakeward.core.shaping.quality_rules import (
     Action,
     Expression,
     InSet,
@@ -25,8 +27,6 @@ from lakeward.core.quality import (
     RowRule,
     Unique,
 )
-from lakeward.core.rules import known
-from lakeward.core.schema import Schema
 
 BROKEN: Final = "_lakeward_broken_"
 """Columns that say whether a row breaks a rule, by the rule's number."""

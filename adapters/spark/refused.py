@@ -11,8 +11,8 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import SKIPPED, Group, by_object
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.local_survey import first_rejects as first_local_rejects
-from lakeward.core.facts import READ_REASONS, Refusal
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.facts import READ_REASONS, Refusal
 
 
 def find_refusals(frame: Frame, found: Sequence[Group]) -> Mapping[int, Refusal]:

@@ -1,6 +1,6 @@
 """Columns that rules make of the row that stands: DataFrame to DataFrame.
 
-What they must come to is said by `lakeward.core.cells.remade`.
+What they must come to is said by `lakeward.core.shaping.cells.remade`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark.names import PREFIX, quoted
 from lakeward.adapters.spark.rules import values
-from lakeward.core.remaking import Again, Remaking
+from lakeward.core.shaping.recomputed_columns import Again, Remaking
 
 _ROW: Final = f"{PREFIX}row_that_stands"
 

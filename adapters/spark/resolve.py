@@ -21,9 +21,9 @@ from lakeward.adapters.spark.events import IS_EVENT, IS_HOLDING, IS_LOAD, IS_REJ
 from lakeward.adapters.spark.inline import as_json
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.sql import canonical
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import DELETED, Dimension, Ordered
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Type
 

@@ -16,8 +16,8 @@ from lakeward.adapters.spark.line import is_valid_utf8
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.dimension import Dimension, Match
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
-from lakeward.core.facts import Capability
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.facts import Capability
 from lakeward.core.schema import Column, Type
 
 NAME: Final = "_lakeward_name"

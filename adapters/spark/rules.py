@@ -1,6 +1,6 @@
 """Column rules as Spark's SQL: texts only, with names quoted and values escaped.
 
-What a rule must come to is said by `lakeward.core.cells`. Rules that read nothing that
+What a rule must come to is said by `lakeward.core.shaping.cells`. Rules that read nothing that
 another changes are one projection; each further projection would cost an analysis.
 """
 
@@ -14,11 +14,22 @@ from typing import Final
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.limits import is_not_utf8, is_outside, readable
 from lakeward.adapters.spark.names import quoted, text
-from lakeward.core.cells import GROUP
-from lakeward.core.reshaping import Concat, Constant, Drop, Flatten, Keep, Split, Sql
-from lakeward.core.rules import Cast, DatePart, Default, Hash, Mask, OfColumn, Rename, Replace, Trim, known
 from lakeward.core.schema import Column
-from lakeward.core.shape import Shape, Step
+from lakeward.core.shaping.cells import GROUP
+from lakeward.core.shaping.column_rules import (
+    Cast,
+    DatePart,
+    Default,
+    Hash,
+    Mask,
+    OfColumn,
+    Rename,
+    Replace,
+    Trim,
+    known,
+)
+from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop, Flatten, Keep, Split, Sql
+from lakeward.core.shaping.shape import Shape, Step
 
 INNER: Final = "_lakeward_inner_"
 OUTER: Final = "_lakeward_outer_"

@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark.expressions import check_format, check_pattern, check_type, parse
 from lakeward.core.errors import ConfigError
-from lakeward.core.quality import Expression, Pattern, QualityRule
-from lakeward.core.reshaping import Split, Sql
-from lakeward.core.rules import Cast, Replace, Rule
 from lakeward.core.schema import Schema, Type
-from lakeward.core.shape import shape
+from lakeward.core.shaping.column_rules import Cast, Replace, Rule
+from lakeward.core.shaping.quality_rules import Expression, Pattern, QualityRule
+from lakeward.core.shaping.reshaping_rules import Split, Sql
+from lakeward.core.shaping.shape import shape
 
 
 def needs_spark(rules: Sequence[Rule | QualityRule]) -> bool:

@@ -39,17 +39,17 @@ from lakeward.adapters.spark.spreading import level_of
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, MendError, SourceError
-from lakeward.core.facts import BatchFacts, Capability, ObjectFacts
-from lakeward.core.inputs import Input, NullShare
-from lakeward.core.memory import Reason
-from lakeward.core.numerals import format_count
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.facts import BatchFacts, Capability, ObjectFacts
 from lakeward.core.ports import Batch
-from lakeward.core.quality import check
-from lakeward.core.remaking import Remaking
-from lakeward.core.rules import Hash
 from lakeward.core.schema import Schema
-from lakeward.core.shape import Shape, key_steps, source_key
-from lakeward.core.shaping import Shaped, TableRules
+from lakeward.core.shaping.column_rules import Hash
+from lakeward.core.shaping.file_rules import Input, NullShare
+from lakeward.core.shaping.quality_rules import check
+from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.shape import Shape, key_steps, source_key
+from lakeward.core.shaping.shaped_source import Shaped, TableRules
+from lakeward.core.text.numbers import format_count
 
 MISFIT: Final = "_lakeward_rule_misfit"
 KEY_MISFIT: Final = "_lakeward_rule_key_misfit"

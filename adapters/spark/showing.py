@@ -1,4 +1,4 @@
-"""Rows that show a change of the columns, as rejects; what shows one is said by `lakeward.core.showing`."""
+"""Rows that show a change of the columns, as rejects: `core.schema_changes.changed_rows` for frames."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.events import Operation
-from lakeward.core.evolution import Kind, SchemaChange
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Schema
+from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 
 def refused(plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:

@@ -22,8 +22,8 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell
 from lakeward.core.joined.declared import Aggregate, Function, Source
 from lakeward.core.joined.joining import Joining
-from lakeward.core.literals import text_of
 from lakeward.core.schema import Type
+from lakeward.core.text.literals import text_of
 
 AT: Final = "_lakeward_at"
 INSTANTS: Final = "_lakeward_instants"

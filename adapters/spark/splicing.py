@@ -1,4 +1,4 @@
-"""`lakeward.core.history.snapshots` as expressions of Spark's SQL: a snapshot that is put between others."""
+"""`lakeward.core.history.older_snapshots` as expressions of Spark's SQL: a snapshot that is put between others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.adapters.spark.numbering import Numbering
 from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.events import LOAD_SEQUENCE
-from lakeward.core.history.snapshots import Span
+from lakeward.core.history.older_snapshots import Span
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Left
 

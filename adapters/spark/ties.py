@@ -1,4 +1,4 @@
-"""Events that tie with one that stands: `lakeward.core.ties` for frames."""
+"""Events that tie with one that stands: `lakeward.core.merge.ties` for frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forgetting what the mark has passed: DataFrame to DataFrame, as `lakeward.core.memory.trim`."""
+"""Forgetting what the mark has passed: DataFrame to DataFrame, as `lakeward.core.merge.change_log.trim`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truncates of a batch, and what they overrule, as SQL: `core/truncates.py` for frames."""
+"""Truncates of a batch, and what they overrule, as SQL: `core/merge/truncates.py` for frames."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakeward.adapters.spark.resolve import sequence_literal
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Operation, Position
-from lakeward.core.memory import Hold, Reason
+from lakeward.core.merge.change_log import Hold, Reason
 from lakeward.core.plan import MergePlan
 
 

@@ -17,7 +17,7 @@ from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.versions import Versions
 from lakeward.core.dimension import Dimension
-from lakeward.core.history.check import Broken, Checked, Finding
+from lakeward.core.history.version_checks import Broken, Checked, Finding
 from lakeward.core.history.versions import Columns
 from lakeward.core.schema import Schema
 

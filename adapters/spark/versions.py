@@ -16,9 +16,9 @@ from lakeward.adapters.spark.sql import canonical, cells_type, has_map, let, str
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, Sequences
-from lakeward.core.fold import columns_of
-from lakeward.core.history.check import Broken
+from lakeward.core.history.version_checks import Broken
 from lakeward.core.history.versions import Columns
+from lakeward.core.merge.fold import columns_of
 from lakeward.core.schema import Schema, Type
 
 
@@ -145,7 +145,7 @@ class Versions:
     def violation(self, versions: str) -> str:
         """Return the first rule that the versions of a key break, and where the version begins that does.
 
-        It is NULL where they are right: `lakeward.core.history.check.violation` as SQL.
+        It is NULL where they are right: `lakeward.core.history.version_checks.violation` as SQL.
         """
         overlaps, goes_on = "p.one.ends IS NULL OR p.one.ends > p.next.begins", "p.one.ends = p.next.begins"
         gap = "p.one.ends < p.next.begins AND NOT p.one.went"

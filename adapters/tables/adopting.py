@@ -16,11 +16,11 @@ from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.keys import key_text
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, ConfigError, TableError
-from lakeward.core.evolution import Kind, SchemaChange
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Foreign
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
+from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 
 class Theirs(Protocol):

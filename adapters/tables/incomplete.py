@@ -23,8 +23,8 @@ from lakeward.adapters.tables.companion.entries import BASE, BATCH, CHANGE, DELE
 from lakeward.adapters.tables.companion.table import CompanionTable
 from lakeward.core.dimension import DELETED, Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
-from lakeward.core.fold import Row, apply
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.fold import Row, apply
 from lakeward.core.ports import Entry
 from lakeward.core.progress import Progress
 

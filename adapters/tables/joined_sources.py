@@ -32,9 +32,9 @@ from lakeward.core.errors import CommitConflict
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.joined.plan import JoinPlan, Passed, SourceState, noted
+from lakeward.core.pipeline.consistent_read import read_steadily
 from lakeward.core.ports import Standing, Version
 from lakeward.core.progress import Progress
-from lakeward.core.steady import read_steadily
 
 R = TypeVar("R")
 

@@ -25,9 +25,9 @@ from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolve import Work
 from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.writing import written
-from lakeward.core.counts import Counts
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceState
+from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved, Standing
 from lakeward.core.progress import Progress

@@ -25,15 +25,15 @@ from lakeward.adapters.tables.incomplete import incomplete_of, unsettled_of
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.quarantine import QuarantineTable
 from lakeward.core.dimension import Dimension
-from lakeward.core.facts import PARTIAL
-from lakeward.core.holds import Waiters
-from lakeward.core.ledger import ObjectRecord
-from lakeward.core.memory import Hold, Reason
+from lakeward.core.ledger.objects import ObjectRecord
+from lakeward.core.merge.change_log import Hold, Reason
+from lakeward.core.merge.facts import PARTIAL
+from lakeward.core.merge.truncates import Truncates
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Word
 from lakeward.core.progress import Progress
+from lakeward.core.quarantine.holds import Waiters
 from lakeward.core.schema import Schema
-from lakeward.core.truncates import Truncates
 from lakeward.plugins.registry import SMALL_BATCH
 
 

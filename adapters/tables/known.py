@@ -20,12 +20,12 @@ from lakeward.adapters.tables.records import is_ordered, renames_of
 from lakeward.adapters.tables.where import All, AtLeast, AtMost, Is, OneOf, Where
 from lakeward.core.dimension import DELETED, Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
-from lakeward.core.fold import Row
-from lakeward.core.history.showing import current
-from lakeward.core.known import Known, Made, Refused, Remembered, Stored
-from lakeward.core.memory import HOLDING, Base, Reason
+from lakeward.core.history.version_rows import current
+from lakeward.core.merge.change_log import HOLDING, Base, Reason
+from lakeward.core.merge.fold import Row
+from lakeward.core.merge.truncates import Truncates
+from lakeward.core.operations.key_state import Known, Made, Refused, Remembered, Stored
 from lakeward.core.progress import Progress
-from lakeward.core.truncates import Truncates
 
 Entry = Mapping[str, Any]
 

@@ -23,7 +23,7 @@ from lakeward.adapters.spark.resolve import rejected
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables.text_sets import TextSet
 from lakeward.core.errors import MendError, TableError
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Schema
 

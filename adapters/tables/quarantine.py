@@ -25,11 +25,11 @@ from lakeward.adapters.tables.keys import completed, key_text
 from lakeward.adapters.tables.mended import mended_of, text_of
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Position, Sequences
-from lakeward.core.memory import HOLDING, Hold, Reason
-from lakeward.core.mending import check_same_keys
+from lakeward.core.merge.change_log import HOLDING, Hold, Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Entry, Mended
 from lakeward.core.progress import Progress
+from lakeward.core.quarantine.repair import check_same_keys
 from lakeward.core.schema import Column, Type
 
 STATE: Final = "_lakeward_state"

@@ -10,13 +10,13 @@ from typing import Any
 
 from lakeward.core.dimension import Ordered
 from lakeward.core.events import Position
-from lakeward.core.evolution import Kind, Policy, SchemaChange
-from lakeward.core.facts import ObjectFacts
-from lakeward.core.ledger import SourceObject
-from lakeward.core.memory import Record
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.merge.change_log import Record
+from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Word
 from lakeward.core.schema import UNDECLARED, Type, parse_type
+from lakeward.core.schema_changes.evolution import Kind, Policy, SchemaChange
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from lakeward.adapters.tables.companion.entries import BATCH, KIND, RECORD, WORD
 from lakeward.adapters.tables.companion.table import CompanionTable
 from lakeward.adapters.tables.companion.trimming import next_trim
 from lakeward.adapters.tables.keeping import Keeping
-from lakeward.core.books import applied_record
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
+from lakeward.core.ledger.writer import applied_record
 from lakeward.core.ports import Recalled, Undone, Version
 from lakeward.core.progress import Progress
 from lakeward.plugins.registry import SMALL_BATCH

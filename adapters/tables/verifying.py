@@ -11,11 +11,11 @@ from lakeward.adapters.spark.resolve import STANDS
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.reading import reading
 from lakeward.adapters.tables.rows import Loaded
-from lakeward.core.compared_columns import ComparedColumns
 from lakeward.core.errors import TableError
 from lakeward.core.history import as_of
-from lakeward.core.history.check import Checked
-from lakeward.core.row_comparison import Comparison
+from lakeward.core.history.version_checks import Checked
+from lakeward.core.verification.compared_columns import ComparedColumns
+from lakeward.core.verification.row_comparison import Comparison
 
 
 class TableVerification:

@@ -9,8 +9,8 @@ from typing import Final
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.instants import shown
 from lakeward.core.history.options import History
-from lakeward.core.literals import text_of
 from lakeward.core.schema import Type
+from lakeward.core.text.literals import text_of
 
 
 @dataclass(frozen=True, slots=True)

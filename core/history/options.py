@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.evolution import SchemaChange
-from lakeward.core.nearest import nearest
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import SchemaChange
+from lakeward.core.text.suggestions import nearest
 
 
 class Kind(Enum):
@@ -109,7 +109,7 @@ class History:
     `kinds` overrules `track` column by column. `first_load` is the instant at which rows of the first
     full load begin (None: at their own). Days are cut in `zone`. With `previous_key` a version that a
     key change opened tells which key its row had before. With `known` a version that a batch finds to be
-    otherwise stays, with the batches between which it was believed (`lakeward.core.history.beliefs`).
+    otherwise stays, with the batches between which it was believed (`lakeward.core.history.bitemporal`).
     """
 
     validity: Validity = ByTime()

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Position
-from lakeward.core.fold import Row
 from lakeward.core.history.instants import instant_of_run, instant_of_time
 from lakeward.core.history.options import ByColumn, History
 from lakeward.core.history.versions import Step, closed
-from lakeward.core.memory import Reject
+from lakeward.core.merge.change_log import Reject
+from lakeward.core.merge.fold import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from lakeward.core.joined.check_lookup import check_lookup
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
 from lakeward.core.joined.joining import Joining, found_by
 from lakeward.core.joined.words import listed, type_in, wrong
-from lakeward.core.nearest import nearest
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.shape import SYSTEM_PREFIX
-from lakeward.core.texts import MISFIT, from_text
+from lakeward.core.shaping.shape import SYSTEM_PREFIX
+from lakeward.core.text.suggestions import nearest
+from lakeward.core.text.values import MISFIT, from_text
 
 WHOLE = ("int", "bigint")
 

@@ -11,7 +11,7 @@ from lakeward.core.history.options import ByColumn, ByRun, ByTime, History
 from lakeward.core.history.versions import Versions
 from lakeward.core.joined.aggregates import Cells
 from lakeward.core.joined.declared import Source
-from lakeward.core.literals import text_of
+from lakeward.core.text.literals import text_of
 
 BEGINNING: Final = 0
 """From when the row is valid that stands for whatever has none: 1970, or the number 0."""

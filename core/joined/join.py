@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from lakeward.core.events import Key, Position, key_of, same
-from lakeward.core.fold import columns_of
 from lakeward.core.history.options import History
 from lakeward.core.history.versions import Columns, Step, Version, Versions, closed, opened
 from lakeward.core.joined.dates import BEGINNING, beyond, of_change
@@ -21,6 +20,7 @@ from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import Made, Tables, as_of, greatest, rows
 from lakeward.core.joined.touched import Changes, Touch, needed, touched
 from lakeward.core.joined.undated import is_dated
+from lakeward.core.merge.fold import columns_of
 
 Place: TypeAlias = tuple[Key, int]
 """Where a row of a joined table is: its key, and from when it is valid."""

@@ -11,7 +11,7 @@ from lakeward.core.history.instants import instant_in
 from lakeward.core.history.options import History
 from lakeward.core.joined.aggregates import Cells
 from lakeward.core.joined.declared import Joined
-from lakeward.core.texts import from_text
+from lakeward.core.text.values import from_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,22 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, runtime_checkable
 
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
-from lakeward.core.evolution import FOLLOWING, Evolution, Kind, evolve, with_new_names
-from lakeward.core.facts import BatchFacts
-from lakeward.core.history.kept import differences, options_of
-from lakeward.core.job import ATTEMPTS, Watch, unwatched
+from lakeward.core.history.stored_options import differences, options_of
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.dates import BEYOND
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import NONE_PASSED, JoinPlan, JoinProgress, Passed, SourceState, plan_join
-from lakeward.core.numerals import format_count
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.facts import BatchFacts
+from lakeward.core.pipeline.job import ATTEMPTS, Watch, unwatched
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Left, Resolved, Standing
 from lakeward.core.progress import Progress
+from lakeward.core.schema_changes.evolution import FOLLOWING, Evolution, Kind, evolve, with_new_names
+from lakeward.core.text.numbers import format_count
 
 JOIN_STEPS: Final = ("believe", "decide", "resolve", "commit")
 """The steps of a batch of a joined table."""

@@ -13,7 +13,7 @@ from lakeward.core.events import key_of
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.rows import Tables
-from lakeward.core.numerals import format_count
+from lakeward.core.text.numbers import format_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from lakeward.core.evolution import SchemaChange
-from lakeward.core.ledger import ObjectRecord, SourceObject
-from lakeward.core.loads import Reload, Whole, reload_of
-from lakeward.core.memory import Hold, Record
+from lakeward.core.ledger.full_loads import Reload, Whole, reload_of
+from lakeward.core.ledger.objects import ObjectRecord, SourceObject
+from lakeward.core.merge.change_log import Hold, Record
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports.tables import Resolved
 from lakeward.core.progress import Progress
+from lakeward.core.schema_changes.evolution import SchemaChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

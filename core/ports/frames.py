@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from lakeward.core.facts import BatchFacts
+from lakeward.core.merge.facts import BatchFacts
 
 F = TypeVar("F")
 F_contra = TypeVar("F_contra", contravariant=True)

@@ -8,14 +8,14 @@ from typing import Generic, Protocol
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Key
-from lakeward.core.evolution import Recorded
-from lakeward.core.known import Known
+from lakeward.core.operations.key_state import Known
 from lakeward.core.ports.beside import Companion
 from lakeward.core.ports.frames import F
 from lakeward.core.ports.quarantine import Quarantine
 from lakeward.core.ports.reading import Reading, Verification
 from lakeward.core.ports.tables import DirectLoads, Standing, Table
 from lakeward.core.ports.upkeep import Adoption, Layout, Maintenance, Versions
+from lakeward.core.schema_changes.evolution import Recorded
 
 
 @dataclass(frozen=True, slots=True)

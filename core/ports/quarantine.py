@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from lakeward.core.events import Operation, Position, Unset
-from lakeward.core.memory import HOLDING, Reason
+from lakeward.core.merge.change_log import HOLDING, Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports.frames import Batch, F
 from lakeward.core.ports.tables import Resolved

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Generic, Protocol
 
-from lakeward.core.catalogue import SourceTable
-from lakeward.core.compared_columns import ComparedColumns
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Cell
-from lakeward.core.history.check import Checked
+from lakeward.core.history.version_checks import Checked
 from lakeward.core.ports.frames import F, F_contra
-from lakeward.core.row_comparison import Comparison
-from lakeward.core.source_places import SourcePlace
+from lakeward.core.settings.source_catalogue import SourceTable
+from lakeward.core.verification.compared_columns import ComparedColumns
+from lakeward.core.verification.row_comparison import Comparison
+from lakeward.core.verification.source_places import SourcePlace
 
 
 class Verification(Protocol[F_contra]):
@@ -31,7 +31,7 @@ class Verification(Protocol[F_contra]):
     def compare(
         self, source: F_contra, columns: ComparedColumns, among: Collection[str] | None
     ) -> Comparison:
-        """Compare the rows that stand with those of a snapshot of the source, as `core.row_comparison` says.
+        """Compare stored rows with those of a source snapshot (`core.verification.row_comparison`).
 
         The frame has the compared columns by the names of the source. It is read first, once, and then the table as
         it is now. With `among` keys of these texts alone count in the ranges that differ. Raises TableError where

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState
-from lakeward.core.notices import RunNotice
-from lakeward.core.secrets import Secret
+from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState
+from lakeward.core.reporting.notices import RunNotice
+from lakeward.core.settings.secrets import Secret
 
 EXTEND_EVERY: Final = 10.0
 """Seconds between two times that notices in work are extended: a queue hides them for several times as long."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from lakeward.core.layers import SettingsLayer
+from lakeward.core.settings.layers import SettingsLayer
 
 
 class SettingsStore(Protocol):

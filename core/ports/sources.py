@@ -6,16 +6,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from lakeward.core.catalogue import SourceTable
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.events import Position, Sequences
-from lakeward.core.facts import Capability
-from lakeward.core.ledger import Past, SourceObject, Taken
-from lakeward.core.loads import Told
+from lakeward.core.ledger.full_loads import Told
+from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.merge.facts import Capability
 from lakeward.core.ports.frames import Batch, F
 from lakeward.core.ports.quarantine import Cells, Entry
-from lakeward.core.proposals import Proposal
-from lakeward.core.remaking import Remaking
+from lakeward.core.settings.proposals import Proposal
+from lakeward.core.settings.source_catalogue import SourceTable
+from lakeward.core.shaping.recomputed_columns import Remaking
 
 
 class Source(Protocol[F]):
@@ -40,7 +40,7 @@ class Source(Protocol[F]):
         ...
 
     def key_form(self, dimension: Dimension) -> str | None:
-        """Return what of the settings changes the values of a key, as `core.key_form.key_form` words it.
+        """Return what of the settings changes the values of a key, as `core.checks.key_form.key_form` words it.
 
         None where no setting does. A table with rows for which it becomes another is stopped.
         """

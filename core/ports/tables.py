@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from lakeward.core.counts import Counts
-from lakeward.core.facts import Capability
 from lakeward.core.joined.unshown import Unshown
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports.frames import F, F_contra
 from lakeward.core.progress import Progress

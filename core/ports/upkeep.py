@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lakeward.core.ledger import ObjectRecord
+from lakeward.core.ledger.objects import ObjectRecord
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports.beside import Word
 from lakeward.core.ports.tables import Commit

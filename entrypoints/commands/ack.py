@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakeward.core.upkeep import ack, objects_in
+from lakeward.core.operations.acknowledge import ack, objects_in
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
 from lakeward.entrypoints.deciding import Table, Who, Why, deciding

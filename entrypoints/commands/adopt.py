@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from lakeward.core.adopting import Asked, ask
-from lakeward.core.adopting import adopt as take_over
-from lakeward.core.ledger import SourceObject
-from lakeward.core.numerals import format_count
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.operations.adopt import Asked, ask
+from lakeward.core.operations.adopt import adopt as take_over
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
 from lakeward.entrypoints.deciding import Table, Yes, asks, deciding

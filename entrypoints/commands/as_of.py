@@ -10,11 +10,11 @@ import typer
 from lakeward.core.history import as_of
 from lakeward.core.history.instants import shown
 from lakeward.core.history.options import History
-from lakeward.core.history.refusing import no_versions, refuse_other_history
-from lakeward.core.job import Job
-from lakeward.core.numerals import format_count
+from lakeward.core.history.refusals import no_versions, refuse_other_history
+from lakeward.core.operations.read_rows import nothing_yet, reading_of, valid_at
+from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import Sample
-from lakeward.core.reading import nothing_yet, reading_of, valid_at
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,

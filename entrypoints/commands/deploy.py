@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.numerals import format_count
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Debug, start_logging
 from lakeward.entrypoints.printable import plain

@@ -12,12 +12,12 @@ import typer
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import UNSET, Cell
-from lakeward.core.evolution import names_then
-from lakeward.core.explain import Step, explain
-from lakeward.core.fold import Row
-from lakeward.core.literals import read_key
+from lakeward.core.merge.fold import Row
+from lakeward.core.operations.explain import Step, explain
+from lakeward.core.pipeline.consistent_read import read_steadily
 from lakeward.core.ports import Standing
-from lakeward.core.steady import read_steadily
+from lakeward.core.schema_changes.evolution import names_then
+from lakeward.core.text.literals import read_key
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lakeward.core.numerals import format_count
+from lakeward.core.operations.read_rows import reading_of
 from lakeward.core.ports import Selection
-from lakeward.core.reading import reading_of
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,

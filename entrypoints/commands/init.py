@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from lakeward.core.catalogue import SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.numerals import format_count
 from lakeward.core.ports import Scout
-from lakeward.core.proposals import Proposal
-from lakeward.core.secrets import SecretName
+from lakeward.core.settings.proposals import Proposal
+from lakeward.core.settings.secrets import SecretName
+from lakeward.core.settings.source_catalogue import SourceTable
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Debug, start_logging
 from lakeward.entrypoints.printable import escaped

@@ -13,7 +13,7 @@ from lakeward.adapters.spark.jars import Jar, cache, fetch, is_cached, locked
 from lakeward.adapters.spark.java import check_java, check_spark
 from lakeward.adapters.spark.line import line
 from lakeward.core.errors import ConfigError, LakewardError
-from lakeward.core.numerals import format_count
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import AsJson, Debug
 from lakeward.entrypoints.printable import escaped

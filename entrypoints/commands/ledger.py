@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.core.ledger import ObjectRecord, ObjectState
-from lakeward.core.numerals import format_count
-from lakeward.core.upkeep import objects_in
-from lakeward.core.upkeep import rebuild as make_anew
+from lakeward.core.ledger.objects import ObjectRecord, ObjectState
+from lakeward.core.operations.acknowledge import objects_in
+from lakeward.core.operations.acknowledge import rebuild as make_anew
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,

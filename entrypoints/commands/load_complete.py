@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from lakeward.core.numerals import format_count
-from lakeward.core.reloads import complete
+from lakeward.core.operations.reload import complete
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
 from lakeward.entrypoints.deciding import Table, Who, deciding

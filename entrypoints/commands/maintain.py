@@ -9,7 +9,7 @@ import typer
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
-from lakeward.core.maintaining import maintain as take_care
+from lakeward.core.operations.maintain import maintain as take_care
 from lakeward.core.ports import Cared
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (

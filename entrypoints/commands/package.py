@@ -12,7 +12,7 @@ import typer
 from lakeward.adapters.s3.access import find_access, is_url, normal, refuse_other_scheme
 from lakeward.adapters.spark.line import line
 from lakeward.core.errors import ConfigError
-from lakeward.core.numerals import format_count
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import AsJson, Debug
 from lakeward.entrypoints.job_package import start

@@ -11,19 +11,19 @@ import structlog
 import typer
 from rich.console import Console
 
-from lakeward.core.alarms import Alarm, alarms
-from lakeward.core.clock import SLACK
+from lakeward.core.checks.source_clock import SLACK
 from lakeward.core.dimension import DELETED, Match, TableName
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.events import Operation
-from lakeward.core.evolution import Kind, Policy
-from lakeward.core.job import Idle, Job, OthersAlone, Prepared
-from lakeward.core.looking import look as look_at
-from lakeward.core.numerals import format_count
-from lakeward.core.other_tables import words_of
-from lakeward.core.preparing import prepare
-from lakeward.core.steady import read_steadily
-from lakeward.core.ties import cautions as cautions_of_ties
+from lakeward.core.ledger.other_tables import words_of
+from lakeward.core.merge.ties import cautions as cautions_of_ties
+from lakeward.core.pipeline.consistent_read import read_steadily
+from lakeward.core.pipeline.discovery import look as look_at
+from lakeward.core.pipeline.job import Idle, Job, OthersAlone, Prepared
+from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.reporting.alarms import Alarm, alarms
+from lakeward.core.schema_changes.evolution import Kind, Policy
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, joined_view, troubles, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.core.numerals import format_count
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, entries_view, view
 from lakeward.entrypoints.choosing import BY_KEY, FILTERS, Choice, choosing
 from lakeward.entrypoints.commands import settling, strays

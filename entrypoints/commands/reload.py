@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.core.ledger import SourceObject
-from lakeward.core.loads import Awaited, Reload
-from lakeward.core.numerals import format_count
-from lakeward.core.reloads import Asked, ask, write_down
-from lakeward.core.reloads import withdraw as take_back
+from lakeward.core.ledger.full_loads import Awaited, Reload
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.operations.reload import Asked, ask, write_down
+from lakeward.core.operations.reload import withdraw as take_back
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
 from lakeward.entrypoints.deciding import Table, Who, Why, Yes, asks, deciding

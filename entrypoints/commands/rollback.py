@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.core.numerals import format_count
+from lakeward.core.operations.rollback import ask, roll_back, versions
 from lakeward.core.ports import Ack, Undone, Version
-from lakeward.core.rollback import ask, roll_back, versions
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
 from lakeward.entrypoints.deciding import Table, Yes, asks, deciding

@@ -14,9 +14,9 @@ import typer
 from pluggy import PluginManager
 from rich.console import Console
 
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
-from lakeward.core.numerals import format_count
+from lakeward.core.merge.counts import Counts
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import catalogue, documents, joined_view, troubles, view
 from lakeward.entrypoints.container import remake
 from lakeward.entrypoints.context import (

@@ -11,9 +11,9 @@ import typer
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
-from lakeward.core.layers import MergedSettings
-from lakeward.core.nearest import nearest
-from lakeward.core.numerals import format_count
+from lakeward.core.settings.layers import MergedSettings
+from lakeward.core.text.numbers import format_count
+from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints import documents, troubles, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,

@@ -12,12 +12,12 @@ import typer
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.job import Job, Report, Settlement
-from lakeward.core.mending import check_fixable
-from lakeward.core.numerals import format_count
-from lakeward.core.pipeline import mend, release
+from lakeward.core.pipeline.job import Job, Report, Settlement
+from lakeward.core.pipeline.preparation import read_again, replayable
+from lakeward.core.pipeline.steps import mend, release
 from lakeward.core.ports import Entry
-from lakeward.core.preparing import read_again, replayable
+from lakeward.core.quarantine.repair import check_fixable
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, entries_view, fixfile, view
 from lakeward.entrypoints.choosing import BY_KEY, FILTERS, Choice, First, choosing
 from lakeward.entrypoints.context import (

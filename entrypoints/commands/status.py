@@ -9,16 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.core.alarms import Alarm, alarms
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
-from lakeward.core.failures import Failure
-from lakeward.core.ledger import ObjectState, SourceObject
-from lakeward.core.loads import Awaited
-from lakeward.core.other_tables import words_of
+from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.objects import ObjectState, SourceObject
+from lakeward.core.ledger.other_tables import words_of
 from lakeward.core.ports import Backlog, Ledger, Standing
 from lakeward.core.progress import Progress
-from lakeward.core.source_verification import SourceVerdict
+from lakeward.core.reporting.alarms import Alarm, alarms
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.verification.source_verification import SourceVerdict
 from lakeward.entrypoints import documents, joined_view, troubles, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,

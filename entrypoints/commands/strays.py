@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.numerals import format_count
 from lakeward.core.ports import Stray
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lakeward.core.numerals import format_count
-from lakeward.core.truncating import truncate_at
+from lakeward.core.operations.truncate import truncate_at
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
 from lakeward.entrypoints.deciding import Table, Who, Why, Yes, asks, deciding

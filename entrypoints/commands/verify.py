@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lakeward.core.against_source import SourceAccess, verify_against_source
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
-from lakeward.core.history.check import Broken, Checked, Finding
-from lakeward.core.history.refusing import no_versions
-from lakeward.core.numerals import format_count
-from lakeward.core.source_verification import Outcome, SourceVerification, WaitPolicy
-from lakeward.core.verifying import check_history
+from lakeward.core.history.refusals import no_versions
+from lakeward.core.history.version_checks import Broken, Checked, Finding
+from lakeward.core.text.numbers import format_count
+from lakeward.core.verification.against_source import SourceAccess, verify_against_source
+from lakeward.core.verification.history import check_history
+from lakeward.core.verification.source_verification import Outcome, SourceVerification, WaitPolicy
 from lakeward.entrypoints import documents, source_verdicts, view
 from lakeward.entrypoints.catalogue import asked_name, spelling
 from lakeward.entrypoints.context import (

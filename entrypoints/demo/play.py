@@ -18,8 +18,8 @@ from lakeward.adapters.dms.names import read_name
 from lakeward.adapters.spark.jars import fetch, locked
 from lakeward.adapters.spark.java import check_java, check_spark
 from lakeward.core import progress as core
-from lakeward.core.counts import Counts
-from lakeward.core.numerals import format_count
+from lakeward.core.merge.counts import Counts
+from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints import documents, locking, view
 from lakeward.entrypoints.context import container_of
 from lakeward.entrypoints.demo.capture import Captured, capture

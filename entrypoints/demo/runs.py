@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final
 
-from lakeward.core.counts import Counts
+from lakeward.core.merge.counts import Counts
 from lakeward.entrypoints.settings import FILE
 
 _COMMAND: Final = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from lakeward.core.secrets import SecretName
+from lakeward.core.settings.secrets import SecretName
 from lakeward.entrypoints.deployment.intrinsics import Template, Value, arn, arn_here
 from lakeward.entrypoints.deployment.pipeline import (
     DeployedPipeline,

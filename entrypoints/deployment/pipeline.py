@@ -17,7 +17,7 @@ from lakeward.adapters.sqs import SqsOptions
 from lakeward.adapters.visibility import seconds_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.secrets import SecretName
+from lakeward.core.settings.secrets import SecretName
 from lakeward.entrypoints.patterns import is_pattern, table_name
 from lakeward.entrypoints.secret_masking import secret_names
 from lakeward.entrypoints.sections import RegistrationSettings

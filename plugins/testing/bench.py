@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, Final
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.facts import Capability
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.facts import Capability
 from lakeward.core.schema import SCALARS
 from lakeward.plugins.testing.moments import Moment, rows_differ
 from lakeward.plugins.testing.play import CRASHES, Lake, MemoryLake, Player

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Operation, Position, Sequences, key_of
-from lakeward.core.facts import PARTIAL
+from lakeward.core.merge.facts import PARTIAL
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins.testing.bench import Law, Trial
 from lakeward.plugins.testing.moments import item_in_words

@@ -9,10 +9,10 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError
 from lakeward.core.ports import SourceCatalogue
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins.testing.contract import Closed, port_contract
 
 MISSING: Final = TableName("lakeward_has", "no_such_table")

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lakeward.core.errors import PluginError
-from lakeward.core.nearest import nearest
+from lakeward.core.text.suggestions import nearest
 from lakeward.plugins.testing.bench import Bench, Law, Trial
 from lakeward.plugins.testing.laws import LAWS
 

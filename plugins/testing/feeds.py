@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias
 
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.facts import BatchFacts
-from lakeward.core.ledger import Past, SourceObject
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.ledger.objects import Past, SourceObject
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.ports import Source
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins.testing.scripts import Item

@@ -11,9 +11,9 @@ import pytest
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation
-from lakeward.core.ledger import SourceObject, Taken
-from lakeward.core.loads import Load
-from lakeward.core.memory import Reason
+from lakeward.core.ledger.full_loads import Load
+from lakeward.core.ledger.objects import SourceObject, Taken
+from lakeward.core.merge.change_log import Reason
 from lakeward.plugins.testing.contract import Closed
 from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, ROWS, Feed, Law, Read, past, told
 from lakeward.plugins.testing.scripts import Item

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from lakeward.core.dimension import Lateness, Unbounded, Within
-from lakeward.core.facts import PARTIAL, Capability
+from lakeward.core.merge.facts import PARTIAL, Capability
 from lakeward.plugins.testing.bench import Law, Trial, expected
 from lakeward.plugins.testing.moments import Moment, difference, rows_differ
 from lakeward.plugins.testing.play import Player

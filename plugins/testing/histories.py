@@ -14,7 +14,7 @@ from random import Random
 
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Unbounded, Within
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position, Sequences
-from lakeward.core.fold import Row
+from lakeward.core.merge.fold import Row
 from lakeward.core.schema import Column, Schema, Type
 
 SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "b")))

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from lakeward.core.dimension import ORDERED, Dimension, Match
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, same
-from lakeward.core.facts import Capability
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.facts import Capability
 from lakeward.plugins.testing.bench import Law, Trial
 from lakeward.plugins.testing.histories import batches, with_repeats
 from lakeward.plugins.testing.scripts import NAME, OBJECTS_A_HISTORY, PACKED, TOLERANT, Item, Rows, Script

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from lakeward.core.dimension import ORDERED, Deletes, Dimension
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.facts import Capability
 from lakeward.core.history.options import History
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.facts import Capability
 from lakeward.core.schema import Schema
 from lakeward.plugins.testing.bench import COLUMNS, Law, Trial
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Item, Script

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 
 from lakeward.core.dimension import ORDERED, Lateness, Ties, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.facts import PARTIAL, Capability
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.facts import PARTIAL, Capability
 from lakeward.plugins.testing import (
     cases,
     going_back,

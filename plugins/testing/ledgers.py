@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from lakeward.core.alarms import Alarm
 from lakeward.core.events import Position
-from lakeward.core.failures import Failure
-from lakeward.core.ledger import PIPELINE, Account, Notes, ObjectRecord, ObjectState, SourceObject
-from lakeward.core.notices import SentEntry
+from lakeward.core.ledger.objects import PIPELINE, Account, Notes, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.ports import Ledger
-from lakeward.core.row_comparison import Difference, Summary
-from lakeward.core.source_places import SourcePlace
-from lakeward.core.source_verification import KnownDifference, Outcome, Proof, SourceVerdict
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.reporting.notices import SentEntry
+from lakeward.core.verification.row_comparison import Difference, Summary
+from lakeward.core.verification.source_places import SourcePlace
+from lakeward.core.verification.source_verification import KnownDifference, Outcome, Proof, SourceVerdict
 from lakeward.plugins.testing.contract import port_contract
 
 Open: TypeAlias = Callable[[], Ledger]
@@ -96,7 +96,7 @@ def the_time_when_an_object_was_first_seen_stays(open_: Open) -> None:
 
 
 def a_state_follows_only_those_that_it_may_follow(open_: Open) -> None:
-    """`lakeward.core.books.may_become` says which; an object in another keeps its own, and none is made by it."""
+    """`core.ledger.writer.may_become` defines which; an object in any other state keeps it, and none is created."""
     open_().write(TABLE, Notes(records=[_record(n, ObjectState.APPLIED) for n in (1, 2, 3)]))
     open_().write(TABLE, Notes(states={ObjectState.ARCHIVED: ["f1"]}))
     open_().write(TABLE, Notes(states={ObjectState.VANISHED: ["f1", "f2", "f9"]}))

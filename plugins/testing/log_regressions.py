@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from lakeward.core.checks.log_steps import LEAST_GAP
 from lakeward.core.dimension import ORDERED, Dimension, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.facts import Capability
 from lakeward.core.history.options import History
-from lakeward.core.job import Prepared
-from lakeward.core.log_steps import LEAST_GAP
-from lakeward.core.preparing import prepare
+from lakeward.core.merge.facts import Capability
+from lakeward.core.pipeline.job import Prepared
+from lakeward.core.pipeline.preparation import prepare
 from lakeward.plugins.testing.bench import Law, Trial
 from lakeward.plugins.testing.play import Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Script

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from lakeward.core.dimension import Dimension, Unbounded
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
-from lakeward.core.facts import PARTIAL, Capability
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.facts import PARTIAL, Capability
 from lakeward.plugins.testing.bench import Law, Trial
 from lakeward.plugins.testing.play import CRASHES, MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Item, Script

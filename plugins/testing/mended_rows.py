@@ -12,11 +12,11 @@ import pytest
 
 from lakeward.core.errors import MendError
 from lakeward.core.events import ChangeEvent, Operation
-from lakeward.core.facts import Capability
-from lakeward.core.ledger import Past
-from lakeward.core.memory import Reason
+from lakeward.core.ledger.objects import Past
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Entry, Mended
-from lakeward.core.remaking import Remaking
+from lakeward.core.shaping.recomputed_columns import Remaking
 from lakeward.plugins.testing.feeds import EPOCH, Feed, Law, told, words
 
 

@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 import pytest
 
 from lakeward.core.errors import LakewardError
-from lakeward.core.notices import NoticeEntry, RunNotice
 from lakeward.core.ports import Notifier
+from lakeward.core.reporting.notices import NoticeEntry, RunNotice
 from lakeward.plugins.testing.contract import Closed, port_contract
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
-from lakeward.core.facts import PARTIAL, Capability
 from lakeward.core.history.options import History, Kind, Shown, Surrogate
+from lakeward.core.merge.facts import PARTIAL, Capability
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing.bench import Law, Trial, expected
 from lakeward.plugins.testing.moments import Moment, difference

@@ -15,17 +15,17 @@ from random import Random
 from typing import Any, Protocol, Self
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTable, MemoryTarget
-from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Position
-from lakeward.core.history import showing
+from lakeward.core.history import version_rows
 from lakeward.core.history.options import History
-from lakeward.core.job import STEPS, Job, Report, Settlement, Watch, unwatched
-from lakeward.core.memory import Reason
-from lakeward.core.pipeline import apply_changes, mend, release
+from lakeward.core.ledger.writer import Books
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.operations.rollback import ask, roll_back, versions
+from lakeward.core.pipeline.job import STEPS, Job, Report, Settlement, Watch, unwatched
+from lakeward.core.pipeline.steps import apply_changes, mend, release
 from lakeward.core.ports import Entry, Mended, Notice, Opened, Standing
-from lakeward.core.rollback import ask, roll_back, versions
 from lakeward.plugins.testing.moments import Moment, difference, with_one_nan
 from lakeward.plugins.testing.scripted import ScriptedSource
 from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Rows, Script, stored_rows
@@ -290,7 +290,7 @@ def _versions(
     """Return the versions of all keys as their table shows them."""
     form = (dimension.history or History()).shown
     for key, row in table.rows.items():
-        shown = showing.rows(dimension, key, row.versions, table.numbers)
+        shown = version_rows.rows(dimension, key, row.versions, table.numbers)
         for version, cells in zip(row.versions, shown, strict=True):
             yield (*key, cells[form.valid_from]), (cells, version.position)
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 from lakeward.core.dimension import ORDERED, Dimension
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.job import Job, Prepared
-from lakeward.core.pipeline import carry_out
-from lakeward.core.preparing import prepare
+from lakeward.core.pipeline.job import Job, Prepared
+from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.steps import carry_out
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial, expected
 from lakeward.plugins.testing.moments import rows_differ
 from lakeward.plugins.testing.play import Lake, Player

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from lakeward.core.events import ChangeEvent, Sequences
-from lakeward.core.memory import Reject
+from lakeward.core.merge.change_log import Reject
 from lakeward.plugins.testing import values
 from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, ROWS, Feed, Law, told
 from lakeward.plugins.testing.scripted import key_range

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import reduce
 from typing import Final
 
-from lakeward.core.ledger import SourceObject
-from lakeward.core.log_restart import FoundRestart, LogRestart, find_restarts
-from lakeward.core.log_steps import LogReached
+from lakeward.core.checks.log_restart import FoundRestart, LogRestart, find_restarts
+from lakeward.core.checks.log_steps import LogReached
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.plugins.testing.contract import Closed
 from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, ROWS, Feed, Law, past
 from lakeward.plugins.testing.scripts import Item

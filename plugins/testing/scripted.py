@@ -8,14 +8,14 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from lakeward.adapters.memory import event_of, facts_of
-from lakeward.core.clock import beyond
+from lakeward.core.checks.source_clock import beyond
 from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
-from lakeward.core.facts import PARTIAL, Capability, ObjectFacts
-from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.merge.facts import PARTIAL, Capability, ObjectFacts
 from lakeward.core.ports import Batch, Cells, Entry
-from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Type
+from lakeward.core.shaping.recomputed_columns import Remaking
 from lakeward.plugins.testing.scripts import Item, Script
 
 _BEGIN: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -13,8 +13,8 @@ from typing import Any
 
 from lakeward.core.dimension import DELETED, ORDERED, Dimension, Lateness, Ordered, TableName, Tolerance, Unbounded
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, Sequences
-from lakeward.core.fold import Row, apply
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.fold import Row, apply
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.testing.histories import (
     SCHEMA,

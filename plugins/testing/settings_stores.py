@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from lakeward.core.layers import merge
 from lakeward.core.ports import SettingsStore
+from lakeward.core.settings.layers import merge
 from lakeward.plugins.testing.contract import Closed, port_contract
 
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 from lakeward.core.dimension import DELETED, ORDERED, Deletes, Dimension, Lateness, TableName, Ties, Unbounded
 from lakeward.core.errors import SourceError
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, UNSET, ChangeEvent, Operation, Position
-from lakeward.core.evolution import Policies, Policy
-from lakeward.core.facts import Capability
-from lakeward.core.loads import Reload, Whole
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.ledger.full_loads import Reload, Whole
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Ack, Care, Word
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.schema_changes.evolution import Policies, Policy
 from lakeward.plugins.testing import typed, values
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial, expected
 from lakeward.plugins.testing.play import ABOUT_THE_COMMIT, CRASHES, Lake, Player

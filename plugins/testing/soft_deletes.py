@@ -8,7 +8,7 @@ from typing import Final
 
 from lakeward.core.dimension import DELETED, ORDERED, Deletes, Lateness, Unbounded, Within
 from lakeward.core.events import Key
-from lakeward.core.facts import PARTIAL, Capability
+from lakeward.core.merge.facts import PARTIAL, Capability
 from lakeward.plugins.testing.bench import Law, Trial
 from lakeward.plugins.testing.play import CRASHES, UNCOMMITTED
 from lakeward.plugins.testing.scripts import Rows, Script, pack_late, pack_reloaded

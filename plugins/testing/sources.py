@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger import Past, SourceObject
+from lakeward.core.ledger.objects import Past, SourceObject
 from lakeward.plugins.testing import column_names, full_loads, mended_rows, other_rows, read_rows, restarts, topics
 from lakeward.plugins.testing.contract import port_contract
 from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, OTHER, ROWS, Feed, Law, Read, past, told

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from lakeward.core.checks.topic_restart import refuse_topic_restart
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import NO_SEQUENCE
-from lakeward.core.ledger import SourceObject
-from lakeward.core.topic_restart import refuse_topic_restart
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.plugins.testing.contract import Closed
 from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, Feed, Law, past
 

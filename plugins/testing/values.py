@@ -12,7 +12,7 @@ from typing import Final
 
 from lakeward.core.dimension import Dimension, Unbounded
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins.testing.bench import Trial
 from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, Feed, told

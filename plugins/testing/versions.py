@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias
 
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
-from lakeward.core.facts import PARTIAL, Capability
 from lakeward.core.history.options import ByRun, History, Kind, Shown, Surrogate, Track
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.facts import PARTIAL, Capability
 from lakeward.core.schema import Type
 from lakeward.plugins.testing.bench import Law, Trial, expected
 from lakeward.plugins.testing.play import CRASHES, UNCOMMITTED

@@ -32,10 +32,10 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.tables import quarantine
 from lakeward.adapters.tables.adopting import TableAdoption
 from lakeward.adapters.tables.keeping import Keeping
-from lakeward.core.adopting import Asked, adopt
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.job import Job
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.operations.adopt import Asked, adopt
+from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import Commit, Foreign
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type

@@ -11,9 +11,9 @@ import pytest
 from lakeward.adapters.memory import MemoryLedger
 from lakeward.adapters.sqlite_ledger import FILE, SqliteLedger, build
 from lakeward.core.errors import ConfigError, TableError
-from lakeward.core.failures import Failure
-from lakeward.core.ledger import Notes, ObjectRecord, ObjectState, SourceObject
+from lakeward.core.ledger.objects import Notes, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.ports import Ledger
+from lakeward.core.reporting.failures import Failure
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import ledger_contract
 

@@ -21,15 +21,15 @@ from pages import fences, sections, tables, text
 
 from lakeward.core.dimension import Dimension, Mode, TableName
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
-from lakeward.core.fold import Row, apply, columns_of
-from lakeward.core.history.beliefs import Beliefs, revised
+from lakeward.core.history.bitemporal import Beliefs, revised
 from lakeward.core.history.instants import instant_of
-from lakeward.core.history.numbering import NO_NUMBERS, Numbers, numbered
 from lakeward.core.history.options import History, Kind
 from lakeward.core.history.reloads import outlasting
-from lakeward.core.history.showing import rows as shown_rows
+from lakeward.core.history.surrogate_numbers import NO_NUMBERS, Numbers, numbered
+from lakeward.core.history.version_rows import rows as shown_rows
+from lakeward.core.merge.fold import Row, apply, columns_of
 from lakeward.core.schema import Type
-from lakeward.core.texts import from_text, to_text
+from lakeward.core.text.values import from_text, to_text
 from lakeward.entrypoints.histories import HistorySettings
 from lakeward.entrypoints.settings import validate
 

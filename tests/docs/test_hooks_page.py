@@ -22,8 +22,8 @@ from lakeward.adapters.hudi.table import HudiTable
 from lakeward.adapters.iceberg.table import IcebergTable
 from lakeward.adapters.memory import MemoryTable
 from lakeward.adapters.spark.events import EVENT_COLUMNS
-from lakeward.core.facts import Capability
-from lakeward.core.job import STEPS
+from lakeward.core.merge.facts import Capability
+from lakeward.core.pipeline.job import STEPS
 from lakeward.entrypoints.cli import main
 from lakeward.plugins import API, Registry, Runtime
 from lakeward.plugins.manager import load, registry_of

@@ -18,11 +18,11 @@ from repository import ROOT, ports_as_written
 
 from lakeward import plugins
 from lakeward.core import ports
-from lakeward.core.counts import Counts
 from lakeward.core.events import ChangeEvent
-from lakeward.core.facts import BatchFacts, ObjectFacts
-from lakeward.core.ledger import Limits
-from lakeward.core.memory import Reject
+from lakeward.core.ledger.objects import Limits
+from lakeward.core.merge.change_log import Reject
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.facts import BatchFacts, ObjectFacts
 from lakeward.core.ports import Mended
 from lakeward.plugins import testing
 

@@ -15,8 +15,8 @@ from pages import sections, tables
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Key
 from lakeward.core.history.options import History, Shown, Surrogate
-from lakeward.core.history.showing import rows as shown_rows
-from lakeward.core.history.showing import surrogate_hash
+from lakeward.core.history.version_rows import rows as shown_rows
+from lakeward.core.history.version_rows import surrogate_hash
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
 from lakeward.core.joined.joining import Joining

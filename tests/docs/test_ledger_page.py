@@ -11,7 +11,7 @@ from ledger_tables import KEYS, LedgerTable
 from pages import fences
 
 from lakeward.adapters.dynamodb import ledger as module
-from lakeward.core.ledger import Notes, ObjectRecord, ObjectState, SourceObject
+from lakeward.core.ledger.objects import Notes, ObjectRecord, ObjectState, SourceObject
 
 PAGE = "docs/reference/ledger.md"
 TABLE = "shop.orders"

@@ -11,7 +11,7 @@ from pages import codes, fences, sections, tables, text
 
 from lakeward.adapters.metrics.embedded import embedded_lines
 from lakeward.adapters.metrics.prometheus import prometheus_text
-from lakeward.core.figures import METRICS, PipelineFigures, TableFigures
+from lakeward.core.reporting.figures import METRICS, PipelineFigures, TableFigures
 from lakeward.entrypoints.settings import validate
 
 PAGE = "docs/reference/metrics.md"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pages import codes, fences, tables, text
 
-from lakeward.core.loads import Awaited
-from lakeward.core.notices import NoticeEntry, RunNotice, find_entries, of_strays
+from lakeward.core.ledger.full_loads import Awaited
 from lakeward.core.progress import Progress
+from lakeward.core.reporting.notices import NoticeEntry, RunNotice, find_entries, of_strays
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings import validate
 

@@ -26,10 +26,10 @@ from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.kafka.options import KafkaOptions
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
 from lakeward.adapters.tables.quarantine import _columns
-from lakeward.core.counts import Counts
 from lakeward.core.events import Sequences
-from lakeward.core.memory import HOLDING, Reason
-from lakeward.core.upkeep import PASSABLE
+from lakeward.core.merge.change_log import HOLDING, Reason
+from lakeward.core.merge.counts import Counts
+from lakeward.core.operations.acknowledge import PASSABLE
 from lakeward.entrypoints import cli, reference
 from lakeward.entrypoints.settings import validate
 
@@ -168,7 +168,7 @@ def test_every_column_of_the_quarantine_is_explained() -> None:
     assert sorted(name for row in listed for name in codes(row["column"])) == sorted(_columns(Sequences.TIMES))
 
 
-KEEPERS = {Path("core/books.py"), Path("adapters/sqlite_ledger.py"), Path("adapters/dynamodb/head.py")}
+KEEPERS = {Path("core/ledger/writer.py"), Path("adapters/sqlite_ledger.py"), Path("adapters/dynamodb/head.py")}
 """Modules that write down an alarm which was raised elsewhere."""
 
 

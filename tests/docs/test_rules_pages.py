@@ -14,12 +14,13 @@ from typing import Any, get_args
 import pytest
 from pages import codes, fences, sections, tables, text
 
-from lakeward.core import reshaping, rules
-from lakeward.core.cells import shaped
-from lakeward.core.reshaping import Sql
 from lakeward.core.schema import Column, Schema, parse_type
-from lakeward.core.shape import shape
-from lakeward.core.texts import to_text
+from lakeward.core.shaping import column_rules as rules
+from lakeward.core.shaping import reshaping_rules
+from lakeward.core.shaping.cells import shaped
+from lakeward.core.shaping.reshaping_rules import Sql
+from lakeward.core.shaping.shape import shape
+from lakeward.core.text.values import to_text
 from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule, column_rules
 from lakeward.entrypoints.sections import TableSettings
@@ -93,7 +94,7 @@ def test_the_settings_of_a_page_are_right(page: str, tmp_path: Path) -> None:
 
 
 def test_what_is_refused_on_a_key_is_listed() -> None:
-    words = {**vars(rules), **vars(reshaping)}
+    words = {**vars(rules), **vars(reshaping_rules)}
     refused = {rule for rule in kinds(ColumnRule) if not _of(words, rule).keeps_apart} - {"drop", "keep"}
     (listed,) = re.findall(r"one value of two \(([^)]*)\)", text(COLUMNS))
     assert set(codes(listed)) == refused

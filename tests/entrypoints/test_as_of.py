@@ -13,8 +13,8 @@ from small_history import DAY, HISTORY
 
 from lakeward.adapters.memory import MemoryTable, MemoryTarget
 from lakeward.core.dimension import TableName
-from lakeward.core.history.kept import options_of
 from lakeward.core.history.options import History
+from lakeward.core.history.stored_options import options_of
 from lakeward.entrypoints import container
 from lakeward.entrypoints.context import container_of, open_settings
 from lakeward.entrypoints.patterns import table_name

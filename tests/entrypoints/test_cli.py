@@ -23,8 +23,8 @@ from lakeward.adapters.memory import MemoryTarget
 from lakeward.adapters.spark.errors import lost
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, EngineLost, PluginError, SetupError
-from lakeward.core.job import Job
-from lakeward.core.pipeline import apply_changes
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.progress import Progress
 from lakeward.entrypoints import archive, cli
 from lakeward.entrypoints.commands import jars

@@ -27,9 +27,9 @@ from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, key_of
-from lakeward.core.job import Job
-from lakeward.core.ledger import Limits
-from lakeward.core.pipeline import apply_changes
+from lakeward.core.ledger.objects import Limits
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Type
 from lakeward.entrypoints.demo import lakes, play, runs
 from lakeward.entrypoints.demo.capture import STYLE, Captured, capture

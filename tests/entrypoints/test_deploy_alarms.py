@@ -17,9 +17,9 @@ from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.figures import METRICS
-from lakeward.core.ledger import Limits, Past, Taken
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.ledger.objects import Limits, Past, Taken
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.reporting.figures import METRICS
 from lakeward.entrypoints import container as parts
 
 ORDERS, LINES = TableName("shop", "orders"), TableName("shop", "order_lines")

@@ -41,11 +41,11 @@ from lakeward.adapters.s3.staging import default_staging
 from lakeward.adapters.tables.bucket import BucketFolder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ledger import Notes, ObjectRecord, ObjectState, SourceObject
-from lakeward.core.notices import NoticeEntry, RunNotice
+from lakeward.core.ledger.objects import Notes, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.ports import DescribedColumn, DescribedPartition, TableDescription, TableStatus
+from lakeward.core.reporting.notices import NoticeEntry, RunNotice
 from lakeward.core.schema import parse_type
-from lakeward.core.secrets import SecretName
+from lakeward.core.settings.secrets import SecretName
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.deployment.job_role import job_role
 from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, Dms, read_pipeline

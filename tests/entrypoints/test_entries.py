@@ -18,9 +18,9 @@ from rich.console import Console
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import ConfigError, MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Operation
-from lakeward.core.memory import Reason
-from lakeward.core.mending import ADVICE, FIXABLE, check_mended
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.ports import Cells, Entry, Mended
+from lakeward.core.quarantine.repair import ADVICE, FIXABLE, check_mended
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.entrypoints import fixfile
 from lakeward.entrypoints.choosing import choice, moment

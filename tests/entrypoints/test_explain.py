@@ -23,9 +23,9 @@ from lakeward.adapters.tables import quarantine
 from lakeward.adapters.tables.companion.entries import BASE
 from lakeward.adapters.tables.known import values_of
 from lakeward.core.events import LOAD_SEQUENCE, Position
-from lakeward.core.literals import value_of
 from lakeward.core.progress import Progress
 from lakeward.core.schema import parse_type
+from lakeward.core.text.literals import value_of
 
 NINE = 1_795_251_600_000_000  # 2026-11-21 09:00:00 UTC
 KEYED = 'key = ["id"]\n'

@@ -32,11 +32,11 @@ from lakeward.core.errors import (
     TableError,
 )
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.job import STEPS, Report
-from lakeward.core.layers import MergedSettings, SettingsLayer, merge
-from lakeward.core.ledger import Limits, Past, Taken
-from lakeward.core.loads import Awaited
+from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.objects import Limits, Past, Taken
+from lakeward.core.pipeline.job import STEPS, Report
 from lakeward.core.ports import Notice
+from lakeward.core.settings.layers import MergedSettings, SettingsLayer, merge
 from lakeward.entrypoints import follow, joining
 from lakeward.entrypoints.commands import run as run_command
 from lakeward.entrypoints.commands.run import exit_code

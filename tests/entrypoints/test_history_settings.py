@@ -10,11 +10,11 @@ import shop
 from commands import Command
 from projects import MEMORY, write
 
-from lakeward.core.catalogue import Answer, Said, SourceColumn, SourceTable
 from lakeward.core.dimension import Mode, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByColumn, ByRun, ByTime, History, Kind, Shown, Surrogate, Track
 from lakeward.core.schema import Type
+from lakeward.core.settings.source_catalogue import Answer, Said, SourceColumn, SourceTable
 from lakeward.entrypoints.settings import load
 
 NAME = TableName("shop", "customer")

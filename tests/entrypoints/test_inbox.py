@@ -24,10 +24,10 @@ from lakeward.adapters.visibility import LEAST
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.job import Job
-from lakeward.core.ledger import Limits, Past, Taken
-from lakeward.core.loads import Awaited
-from lakeward.core.pipeline import apply_changes
+from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.objects import Limits, Past, Taken
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import EXTEND_EVERY, Notice
 from lakeward.entrypoints import inbox as module
 from lakeward.entrypoints import turns

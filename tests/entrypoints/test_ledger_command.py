@@ -9,7 +9,7 @@ from commands import Command
 from projects import write
 
 from lakeward.adapters.sqlite_ledger import SqliteLedger
-from lakeward.core.ledger import Notes, ObjectRecord, ObjectState, SourceObject
+from lakeward.core.ledger.objects import Notes, ObjectRecord, ObjectState, SourceObject
 
 S = ObjectState
 

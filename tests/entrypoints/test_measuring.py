@@ -18,12 +18,12 @@ from commands import Command, Ended
 from projects import MEMORY, write
 
 from lakeward.adapters.memory import MemorySource, MemoryTarget
-from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, SetupError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger import Limits, Past, Taken
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.ledger.objects import Limits, Past, Taken
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.reporting.alarms import Alarm
 from lakeward.entrypoints import container as parts
 from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.joining import JoinRun

@@ -18,13 +18,13 @@ from projects import MEMORY, write
 from webhooks import TOKEN, Hook
 
 from lakeward.adapters.memory import MemorySource, MemoryTarget
-from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SetupError, SourceError, StoreUnreachable, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger import Past, Taken
-from lakeward.core.memory import Reason, Reject
-from lakeward.core.notices import RunNotice
+from lakeward.core.ledger.objects import Past, Taken
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.reporting.notices import RunNotice
 from lakeward.entrypoints import container as parts
 from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.container import Container

@@ -16,13 +16,13 @@ from structlog.testing import capture_logs
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
 from lakeward.adapters.poll import Poll
-from lakeward.core.catalogue import Answer, Said, SourceColumn, SourceTable
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger import Limits, Past, Taken
+from lakeward.core.ledger.objects import Limits, Past, Taken
 from lakeward.core.ports import DescribedColumn, Notice, TableDescription
 from lakeward.core.schema import Schema, parse_type
+from lakeward.core.settings.source_catalogue import Answer, Said, SourceColumn, SourceTable
 from lakeward.entrypoints.commands.run import exit_code
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.follow import NoticeReceiver

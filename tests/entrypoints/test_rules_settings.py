@@ -13,11 +13,11 @@ from projects import MEMORY, write
 from lakeward.adapters.secrets import EnvironmentSecrets
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.inputs import Inputs, NullShare
-from lakeward.core.quality import Action, NotNull, Range
-from lakeward.core.reshaping import Flatten
-from lakeward.core.rules import Cast, Default
 from lakeward.core.schema import Type
+from lakeward.core.shaping.column_rules import Cast, Default
+from lakeward.core.shaping.file_rules import Inputs, NullShare
+from lakeward.core.shaping.quality_rules import Action, NotNull, Range
+from lakeward.core.shaping.reshaping_rules import Flatten
 from lakeward.entrypoints.rules import Hash, column_rules
 from lakeward.entrypoints.settings import load
 from lakeward.entrypoints.shaping import long_enough

@@ -10,9 +10,9 @@ from projects import MEMORY, write
 
 from lakeward.core.dimension import Lateness, Ordered, TableName, Tolerance, Unbounded, Unreadable, Within
 from lakeward.core.errors import ConfigError, SchemaConflict
-from lakeward.core.evolution import Kind, Policies, Policy
-from lakeward.core.job import Job
+from lakeward.core.pipeline.job import Job
 from lakeward.core.progress import Progress
+from lakeward.core.schema_changes.evolution import Kind, Policies, Policy
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.patterns import table_name
 from lakeward.entrypoints.settings import Configured, load

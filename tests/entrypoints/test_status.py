@@ -19,13 +19,13 @@ from projects import write
 
 from lakeward.adapters.hudi import lake as hudi_lake
 from lakeward.adapters.sqlite_ledger import SqliteLedger
-from lakeward.core.alarms import Alarm
-from lakeward.core.clock import SLACK, Ahead
+from lakeward.core.checks.source_clock import SLACK, Ahead
 from lakeward.core.errors import LakewardError, StoreUnreachable, TableError
 from lakeward.core.events import Position
-from lakeward.core.failures import Failure
-from lakeward.core.ledger import Notes
+from lakeward.core.ledger.objects import Notes
 from lakeward.core.progress import Progress
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.reporting.failures import Failure
 from lakeward.entrypoints import documents, view
 
 

@@ -19,7 +19,7 @@ from lakeward.adapters.settings_file import SettingsFile
 from lakeward.core.dimension import Dimension, Ordered, TableName
 from lakeward.core.errors import ConfigError, LakewardError, PluginError, StoreUnreachable, TableError
 from lakeward.core.ports import Standing
-from lakeward.core.secrets import SecretName
+from lakeward.core.settings.secrets import SecretName
 from lakeward.entrypoints import reference
 from lakeward.entrypoints.api import run
 from lakeward.entrypoints.context import open_settings

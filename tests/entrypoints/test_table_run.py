@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
-from lakeward.core.facts import BatchFacts
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.schema import Schema
 from lakeward.entrypoints.table_run import TableRun, caution_words, row_cautions
 

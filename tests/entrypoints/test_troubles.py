@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, SourceError
-from lakeward.core.failures import Failure
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.reporting.failures import Failure
 from lakeward.entrypoints.troubles import print_alarms, print_errors, print_failures
 
 ITEM, ITEMS, OTHER = TableName("shop", "item"), TableName("shop", "items"), TableName("shop", "other")

@@ -13,9 +13,9 @@ from small_history import DAY, HISTORY, version
 
 from lakeward.adapters.memory import MemoryTable, MemoryTarget
 from lakeward.core.errors import StoreUnreachable, TableError
-from lakeward.core.fold import row_of
-from lakeward.core.history.kept import options_of
 from lakeward.core.history.options import History
+from lakeward.core.history.stored_options import options_of
+from lakeward.core.merge.fold import row_of
 
 
 def test_a_history_that_is_right_ends_with_0_and_says_how_much_was_looked_at(

@@ -16,18 +16,18 @@ from small_history import HISTORY
 
 from lakeward.adapters import jdbc, memory
 from lakeward.adapters.memory import MemoryLedger, MemoryTable, MemoryTarget
-from lakeward.core.catalogue import SourceColumn, SourceTable
-from lakeward.core.compared_columns import ComparedColumns
+from lakeward.core.checks.log_restart import LOG_ALARM
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import StoreUnreachable, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
-from lakeward.core.fold import Row
-from lakeward.core.ledger import Notes
-from lakeward.core.log_restart import LOG_ALARM
+from lakeward.core.ledger.objects import Notes
+from lakeward.core.merge.fold import Row
 from lakeward.core.ports import SourceSnapshot
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Type
-from lakeward.core.source_places import SourcePlace
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
+from lakeward.core.verification.compared_columns import ComparedColumns
+from lakeward.core.verification.source_places import SourcePlace
 from lakeward.entrypoints import container
 from lakeward.entrypoints.commands import verify
 from lakeward.entrypoints.patterns import table_name

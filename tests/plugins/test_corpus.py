@@ -14,7 +14,7 @@ from pages import codes, fences, tables, text
 from repository import ROOT
 
 from lakeward.core.events import UNSET, ChangeEvent, Operation
-from lakeward.core.fold import apply
+from lakeward.core.merge.fold import apply
 from lakeward.plugins.testing import LAWS, Bench, Case, Delivered, MemoryLake, corpus, try_law
 from lakeward.plugins.testing.bench import COLUMNS
 

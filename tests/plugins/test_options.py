@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.nearest import nearest
+from lakeward.core.text.suggestions import nearest
 from lakeward.plugins import Runtime
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.options import validated

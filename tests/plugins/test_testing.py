@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import pytest
 
 from lakeward.adapters.memory import MemoryTable
-from lakeward.core.facts import Capability
+from lakeward.core.merge.facts import Capability
 from lakeward.plugins.testing import Bench, MemoryLake, table_contract
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeward.core.errors import PluginError
-from lakeward.core.job import Report
+from lakeward.core.pipeline.job import Report
 from lakeward.plugins import API, Registry, hookimpl
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.registry import Shelf

@@ -16,7 +16,7 @@ from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.tables.small.values import arrow_type
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNSET, ChangeEvent, Key
-from lakeward.core.memory import Reject
+from lakeward.core.merge.change_log import Reject
 from lakeward.core.schema import Type
 
 Item = ChangeEvent | Reject | None

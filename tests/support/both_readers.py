@@ -31,7 +31,7 @@ from lakeward.adapters.spark.inline import as_json
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.rows import LINE, NAME, before_column
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.schema import Type
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

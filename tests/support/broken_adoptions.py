@@ -15,8 +15,8 @@ from lakeward.adapters.tables import rows
 from lakeward.adapters.tables.adopting import TableAdoption
 from lakeward.adapters.tables.companion.batches import Batches
 from lakeward.adapters.tables.rows import Rows
-from lakeward.core import adopting
-from lakeward.core.ledger import SourceObject, digest_of
+from lakeward.core.ledger.objects import SourceObject, digest_of
+from lakeward.core.operations import adopt as adopting
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Foreign
 from lakeward.core.progress import Progress

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from lakeward.adapters.memory import MemoryTable
 from lakeward.core.events import Key
-from lakeward.core.fold import Row
-from lakeward.core.history.beliefs import Belief, Beliefs
+from lakeward.core.history.bitemporal import Belief, Beliefs
+from lakeward.core.merge.fold import Row
 from lakeward.core.plan import MergePlan
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import broken_memory
 
 from lakeward.adapters.memory import Frame, MemoryTable
-from lakeward.core.delivery import Settled
 from lakeward.core.events import Cell, ChangeEvent, Key
-from lakeward.core.fold import Row
+from lakeward.core.merge.delivery import Settled
+from lakeward.core.merge.fold import Row
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved
 from lakeward.core.progress import Progress

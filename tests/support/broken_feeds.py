@@ -11,9 +11,9 @@ from unicodedata import normalize
 from broken_ports import BrokenLake, Whole
 
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Mark, Operation
-from lakeward.core.memory import Reject
+from lakeward.core.merge.change_log import Reject
+from lakeward.core.merge.truncates import Truncates
 from lakeward.core.plan import MergePlan
-from lakeward.core.truncates import Truncates
 from lakeward.plugins.testing import Item
 
 

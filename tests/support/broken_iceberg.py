@@ -29,11 +29,11 @@ from lakeward.adapters.tables.resolving import deciding, judging, passing, sorti
 from lakeward.adapters.tables.resolving.sorting import Arrived
 from lakeward.adapters.tables.rows import Rows
 from lakeward.core import plan as core_plan
-from lakeward.core.evolution import SchemaChange
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Entry, Resolved
 from lakeward.core.progress import Progress
+from lakeward.core.schema_changes.evolution import SchemaChange
 from lakeward.plugins.testing.play import Player
 
 Break = Callable[[pytest.MonkeyPatch, Player], None]

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lakeward.adapters.memory import Frame, MemorySource
+from lakeward.core.checks.log_steps import LogName, LogReached, LogSpan
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
-from lakeward.core.ledger import Taken
-from lakeward.core.log_steps import LogName, LogReached, LogSpan
+from lakeward.core.ledger.objects import Taken
 from lakeward.core.ports import Batch
 
 

@@ -10,7 +10,6 @@ from typing import ClassVar
 from contested import Contested
 
 from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable, facts_of
-from lakeward.core.delivery import Settled
 from lakeward.core.dimension import Ties
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import (
@@ -24,9 +23,11 @@ from lakeward.core.events import (
     Position,
     Sequences,
 )
-from lakeward.core.facts import Capability
-from lakeward.core.fold import Row
-from lakeward.core.memory import Memory, Reason, Reject
+from lakeward.core.merge.change_log import Memory, Reason, Reject
+from lakeward.core.merge.delivery import Settled
+from lakeward.core.merge.facts import Capability
+from lakeward.core.merge.fold import Row
+from lakeward.core.merge.ties import ties_with
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
@@ -42,7 +43,6 @@ from lakeward.core.ports import (
     Word,
 )
 from lakeward.core.progress import Progress
-from lakeward.core.ties import ties_with
 from lakeward.plugins.testing.bench import COLUMNS
 from lakeward.plugins.testing.scripts import NAME
 

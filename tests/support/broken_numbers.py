@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from lakeward.adapters.memory import MemoryTable
 from lakeward.core.events import Key
-from lakeward.core.fold import Row
-from lakeward.core.history.numbering import Numbers
+from lakeward.core.history.surrogate_numbers import Numbers
+from lakeward.core.merge.fold import Row
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved
 from lakeward.core.progress import Progress

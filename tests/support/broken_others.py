@@ -9,8 +9,8 @@ from typing import Final
 from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.facts import BatchFacts
-from lakeward.core.ledger import Taken
+from lakeward.core.ledger.objects import Taken
+from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.ports import Batch
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent
-from lakeward.core.facts import Capability
-from lakeward.core.ledger import ObjectRecord
+from lakeward.core.ledger.objects import ObjectRecord
+from lakeward.core.merge.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,

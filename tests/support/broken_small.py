@@ -20,13 +20,13 @@ from lakeward.adapters.tables.small.memory import _Entries, read_memory
 from lakeward.adapters.tables.small.rows import StoredRows
 from lakeward.adapters.tables.small.settled_batch import SettledBatch
 from lakeward.adapters.tables.small.versions import ShownVersions
-from lakeward.core.append import append
-from lakeward.core.delivery import Delivery, Settled
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation
-from lakeward.core.history.numbering import Numbers, numbered
+from lakeward.core.history.surrogate_numbers import Numbers, numbered
 from lakeward.core.history.versions import Versions
-from lakeward.core.memory import Base, Change, Memory
+from lakeward.core.merge.append import append
+from lakeward.core.merge.change_log import Base, Change, Memory
+from lakeward.core.merge.delivery import Delivery, Settled
 from lakeward.core.plan import MergePlan
 
 

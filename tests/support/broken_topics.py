@@ -9,8 +9,8 @@ from typing import Any, Final
 from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
-from lakeward.core.facts import ObjectFacts
-from lakeward.core.ledger import Past, Taken
+from lakeward.core.ledger.objects import Past, Taken
+from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.ports import Batch
 
 END: Final = 1000

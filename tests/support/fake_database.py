@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 from lakeward.adapters.jdbc import read_options
 from lakeward.adapters.jdbc.reader import Query
 from lakeward.adapters.jdbc.source import JdbcSource, make_source
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import StoreUnreachable
-from lakeward.core.ledger import Past, SourceObject, Taken
-from lakeward.core.loads import Load
+from lakeward.core.ledger.full_loads import Load
+from lakeward.core.ledger.objects import Past, SourceObject, Taken
 from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime
 
 ITEM = TableName("shop", "item")

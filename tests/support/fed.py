@@ -26,8 +26,8 @@ from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, TableName
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, Sequences, key_of
-from lakeward.core.fold import Folded, apply
-from lakeward.core.ledger import Past
+from lakeward.core.ledger.objects import Past
+from lakeward.core.merge.fold import Folded, apply
 from lakeward.core.ports import Source
 from lakeward.core.schema import Column, Schema, parse_type
 

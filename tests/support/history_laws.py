@@ -9,14 +9,14 @@ from random import Random
 from history_model import Told, histories, of_one_key
 from model_laws import Player, Way, draw_features, loaded_by
 
-from lakeward.core.delivery import Resolution
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
-from lakeward.core.fold import Row, apply, columns_of
-from lakeward.core.history.check import violation
 from lakeward.core.history.options import History, Kind, Track
+from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Columns, Versions, spliced, tail
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.delivery import Resolution
+from lakeward.core.merge.fold import Row, apply, columns_of
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.testing.histories import Features, Feed, batches, feed, with_repeats
 

@@ -22,11 +22,11 @@ from project import Project
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
-from lakeward.core.fold import columns_of
 from lakeward.core.history.options import ByRun, History, Kind
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Joined, Source, Way
 from lakeward.core.joined.joining import Joining
+from lakeward.core.merge.fold import columns_of
 from lakeward.core.schema import Column, Schema, Type
 
 KEYS = {name: ("shop", columns[0]) for name, columns in COLUMNS.items()}

@@ -12,8 +12,8 @@ from joined_model import by_sql
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
-from lakeward.core.history.check import violation
 from lakeward.core.history.options import ByRun, History, Kind, Shown
+from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Versions, in_order, tail
 from lakeward.core.joined import join as joins
 from lakeward.core.joined.check import checked

@@ -16,8 +16,8 @@ from lakeward.adapters import kafka
 from lakeward.adapters.kafka.source import KafkaSource
 from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger import Past, SourceObject, Taken
-from lakeward.core.secrets import Secret, SecretName
+from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.settings.secrets import Secret, SecretName
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing.feeds import DIMENSION
 

@@ -18,7 +18,7 @@ from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.spark.local_frame import Frame
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.ports import Source
 from lakeward.core.schema import Column
 from lakeward.plugins import Options, Runtime

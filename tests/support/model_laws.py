@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from lakeward.core.counts import Counts
-from lakeward.core.delivery import Delivery, Resolution
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, Ties, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Key, Operation, Position, same
-from lakeward.core.fold import Row, apply, row_of
 from lakeward.core.history.options import History
 from lakeward.core.history.versions import in_order
-from lakeward.core.memory import Memory, Reason, Reject, trim
-from lakeward.core.settle import absorb, settle
+from lakeward.core.merge.change_log import Memory, Reason, Reject, trim
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.delivery import Delivery, Resolution
+from lakeward.core.merge.fold import Row, apply, row_of
+from lakeward.core.merge.settle import absorb, settle
 from lakeward.plugins.testing.histories import (
     Features,
     Feed,

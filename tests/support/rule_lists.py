@@ -9,10 +9,8 @@ from random import Random
 from typing import Any
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.inputs import NullShare, RowCount
-from lakeward.core.quality import Action, InSet, Length, NotNull, Pattern, QualityRule, Range, Unique, check
-from lakeward.core.reshaping import Concat, Constant, Drop, Flatten, Keep, Split
-from lakeward.core.rules import (
+from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.shaping.column_rules import (
     TEXT,
     TIME_PARTS,
     WITH_TEXT,
@@ -26,8 +24,20 @@ from lakeward.core.rules import (
     Rule,
     Trim,
 )
-from lakeward.core.schema import Column, Schema, parse_type
-from lakeward.core.shape import shape
+from lakeward.core.shaping.file_rules import NullShare, RowCount
+from lakeward.core.shaping.quality_rules import (
+    Action,
+    InSet,
+    Length,
+    NotNull,
+    Pattern,
+    QualityRule,
+    Range,
+    Unique,
+    check,
+)
+from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop, Flatten, Keep, Split
+from lakeward.core.shaping.shape import shape
 
 DATE_PARTS = ("year", "quarter", "month", "week", "day", "day_of_week", "day_of_year")
 TYPES = {

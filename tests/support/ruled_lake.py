@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakeward.core.cells import shaped
 from lakeward.core.dimension import Dimension
-from lakeward.core.facts import Capability
-from lakeward.core.ledger import Taken
+from lakeward.core.ledger.objects import Taken
+from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch
-from lakeward.core.remaking import Remaking
-from lakeward.core.shape import Shape
-from lakeward.core.shaping import ShapedSource, Shaper, TableRules
+from lakeward.core.shaping.cells import shaped
+from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.shape import Shape
+from lakeward.core.shaping.shaped_source import ShapedSource, Shaper, TableRules
 from lakeward.plugins.testing.play import Lake, Moment, Player
 from lakeward.plugins.testing.scripted import ScriptedSource
 from lakeward.plugins.testing.scripts import PACKED, Rows, Script

@@ -8,9 +8,9 @@ from lakeward.adapters.memory import MemorySource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.job import Report
-from lakeward.core.ledger import Limits, Past, Taken
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.ledger.objects import Limits, Past, Taken
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.pipeline.job import Report
 from lakeward.plugins import API, Options, Registry, Runtime, hookimpl
 
 LAKEWARD_API = API

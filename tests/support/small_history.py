@@ -10,9 +10,9 @@ from projects import MEMORY, write
 from lakeward.adapters import memory
 from lakeward.adapters.memory import MemoryTable, MemoryTarget
 from lakeward.core.events import Position
-from lakeward.core.fold import row_of
-from lakeward.core.history.kept import options_of
+from lakeward.core.history.stored_options import options_of
 from lakeward.core.history.versions import Version
+from lakeward.core.merge.fold import row_of
 from lakeward.core.progress import Progress
 from lakeward.entrypoints.patterns import table_name
 from lakeward.entrypoints.settings import load

@@ -14,16 +14,16 @@ from lakeward.adapters.tables import records
 from lakeward.adapters.tables.beside import CHANGES, QUARANTINE, UNKNOWN, Beside, refuse_others
 from lakeward.adapters.tables.companion.entries import BATCH, KIND, RECORD, WORDS
 from lakeward.adapters.tables.records import BatchRecord
-from lakeward.core.books import applied_record
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CommitConflict, LockedError, TableError
 from lakeward.core.events import Position
-from lakeward.core.evolution import Recorded
-from lakeward.core.ledger import ObjectRecord, SourceObject
-from lakeward.core.memory import Record, times_of_objects
+from lakeward.core.ledger.objects import ObjectRecord, SourceObject
+from lakeward.core.ledger.writer import applied_record
+from lakeward.core.merge.change_log import Record, times_of_objects
+from lakeward.core.merge.truncates import remembered_truncates
 from lakeward.core.ports import Word
 from lakeward.core.progress import Progress
-from lakeward.core.truncates import remembered_truncates
+from lakeward.core.schema_changes.evolution import Recorded
 
 
 class Batches:

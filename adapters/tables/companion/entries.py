@@ -15,7 +15,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.tables.columns import system_columns
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Sequences
-from lakeward.core.loads import Reload, Whole
+from lakeward.core.ledger.full_loads import Reload, Whole
 from lakeward.core.ports import Ack, Word
 from lakeward.core.schema import Column, Type
 

@@ -27,7 +27,7 @@ from lakeward.adapters.tables.companion.entries import (
 from lakeward.adapters.tables.companion.table import CompanionTable
 from lakeward.adapters.tables.keys import key_text
 from lakeward.core.dimension import Dimension
-from lakeward.core.facts import PARTIAL
+from lakeward.core.merge.facts import PARTIAL
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Word
 

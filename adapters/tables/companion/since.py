@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.tables.records import BatchRecord
-from lakeward.core.evolution import SchemaChange
+from lakeward.core.schema_changes.evolution import SchemaChange
 
 Coming: TypeAlias = Mapping[int, Sequence[SchemaChange]]
 """The columns and fields that a table gets with a batch that is worked out, by its number."""

@@ -36,7 +36,7 @@ from lakeward.adapters.tables.companion.since import NOTHING_COMES, ColumnsSince
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import TableError
 from lakeward.core.events import Operation
-from lakeward.core.holds import Waiter, Waiters
+from lakeward.core.quarantine.holds import Waiter, Waiters
 from lakeward.core.schema import Schema
 
 _IS_UPDATE: Final = f"{names.OPERATION} = '{Operation.UPDATE.value}'"

@@ -15,7 +15,7 @@ from lakeward.adapters.tables.companion.bases import fold_into_bases
 from lakeward.adapters.tables.companion.entries import BASE, BATCH, CHANGE, DELETE, KIND, RELEASED, WAITING
 from lakeward.adapters.tables.companion.table import CompanionTable
 from lakeward.core.dimension import Ordered
-from lakeward.core.memory import Hold
+from lakeward.core.merge.change_log import Hold
 from lakeward.core.progress import Progress
 
 _TRIM_EVERY: Final = 32

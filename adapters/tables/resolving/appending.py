@@ -10,9 +10,9 @@ from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.resolving.counting import rejects_of
 from lakeward.adapters.tables.rows import Loaded, Rows
-from lakeward.core.counts import Counts
 from lakeward.core.events import Operation
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
 

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark.resolve import Known
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import Ties
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 
 

@@ -19,9 +19,9 @@ from lakeward.adapters.tables.resolving.before import Remembering
 from lakeward.adapters.tables.resolving.passing import lifted, part
 from lakeward.adapters.tables.resolving.sorting import Arrived
 from lakeward.adapters.tables.rows import Rows
-from lakeward.core import mending
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.plan import MergePlan
+from lakeward.core.quarantine import repair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,5 +86,5 @@ def _refuse_mended(kept: Keeping, plan: MergePlan, frame: DataFrame, refused: Da
     order, row = found[names.OBJECT], found[names.ROW]
     name = kept.companion.batches.object_names.get(order, order)
     if found[names.REASON] == Reason.HISTORY.value:
-        raise mending.breaks_history(plan.dimension, name, row, found[names.DETAIL])
-    raise mending.undecided(plan.dimension, name, row)
+        raise repair.breaks_history(plan.dimension, name, row, found[names.DETAIL])
+    raise repair.undecided(plan.dimension, name, row)

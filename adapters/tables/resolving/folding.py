@@ -18,10 +18,10 @@ from lakeward.adapters.tables.resolving.holding import held_keys, moved_keys
 from lakeward.adapters.tables.resolving.passing import not_waiting_yet
 from lakeward.adapters.tables.resolving.sorting import Arrived
 from lakeward.adapters.tables.rows import Rows
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import Ordered
 from lakeward.core.events import Position
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
 

@@ -9,7 +9,7 @@ from lakeward.adapters.spark.events import IS_HOLDING
 from lakeward.adapters.spark.truncates import in_force, not_overruled
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.resolving.deciding import Decided
-from lakeward.core.memory import HOLDING
+from lakeward.core.merge.change_log import HOLDING
 from lakeward.core.plan import MergePlan
 
 

@@ -15,14 +15,14 @@ from lakeward.adapters.spark.resolve import Known, as_no_key, as_rejects, events
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.rows import Loaded, Rows
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import Match
 from lakeward.core.events import Operation
-from lakeward.core.images import NO_TRUNCATE, NOT_THERE, NOT_WHOLE
-from lakeward.core.memory import Reason
-from lakeward.core.mending import no_image
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.image_match import NO_TRUNCATE, NOT_THERE, NOT_WHOLE
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
+from lakeward.core.quarantine.repair import no_image
 
 _TAKES: Final = (Operation.UPDATE, Operation.DELETE)
 

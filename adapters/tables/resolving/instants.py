@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.instants import dated, undated
 from lakeward.adapters.spark.resolve import told_rejects
-from lakeward.core import mending
 from lakeward.core.events import Operation
 from lakeward.core.history.instants import counting_between, instant_of_time
 from lakeward.core.history.options import ByColumn, History
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.plan import MergePlan
+from lakeward.core.quarantine import repair
 
 
 def with_instants(
@@ -37,7 +37,7 @@ def with_instants(
     )
     if plan.releases:
         for order, row, _, said in wrong.take(1):
-            raise mending.is_undated(plan.dimension, objects().get(order, order), row, said)
+            raise repair.is_undated(plan.dimension, objects().get(order, order), row, said)
         return plan, frame
     found = {Operation(row[0]): row["count"] for row in wrong.groupBy(names.OPERATION).count().collect()}
     if not found:

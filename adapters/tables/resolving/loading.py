@@ -9,8 +9,8 @@ from lakeward.adapters.spark.events import IS_EVENT, range_of
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.rows import Rows
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
+from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
 

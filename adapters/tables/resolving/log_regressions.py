@@ -16,8 +16,8 @@ from lakeward.adapters.spark.resolve import keys_of_both, without_copies
 from lakeward.adapters.spark.truncates import literal, place_of
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.rows import Rows
+from lakeward.core.checks.log_steps import LEAST_GAP
 from lakeward.core.events import Position
-from lakeward.core.log_steps import LEAST_GAP
 from lakeward.core.plan import MergePlan
 
 _PLACE, _TIME, _STANDS, _OF_BATCH = (
@@ -32,8 +32,8 @@ _IS_CHANGE: Final = f"{names.OPERATION} != 'read' AND {_TIME} IS NOT NULL"
 def find_regressions(kept: Keeping, plan: MergePlan, batch: DataFrame, rows: Rows) -> Mapping[int, int]:
     """Return the row of the first such change of each suspect object of a batch; what came before counts no more.
 
-    It is `lakeward.core.settling.log_regressions.find_regressions` as SQL. What stands of the keys is looked up
-    once more: of most sources few batches have such objects.
+    It is `lakeward.core.merge.settling.log_regressions.find_regressions` as SQL. What stands of the keys is looked
+    up once more: of most sources few batches have such objects.
     """
     if not plan.suspect_objects:
         return {}

@@ -15,7 +15,7 @@ from lakeward.adapters.spark.truncates import in_force, not_overruled
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.resolving.sorting import Arrived
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.memory import HOLDING
+from lakeward.core.merge.change_log import HOLDING
 from lakeward.core.plan import MergePlan
 
 

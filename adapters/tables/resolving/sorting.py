@@ -18,7 +18,7 @@ from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.resolving.counting import rejects_of
 from lakeward.adapters.tables.resolving.ties import shown, without_held, without_ties
 from lakeward.adapters.tables.rows import Rows
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.plan import MergePlan
 
 

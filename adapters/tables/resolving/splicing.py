@@ -12,11 +12,11 @@ from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.resolving.holding import held_keys
 from lakeward.adapters.tables.rows import Rows
-from lakeward.core.counts import Counts
-from lakeward.core.history.snapshots import Span
+from lakeward.core.history.older_snapshots import Span
+from lakeward.core.history.snapshot_splice import refuse_broken, refuse_in_part
+from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
-from lakeward.core.splicing import refuse_broken, refuse_in_part
 
 
 def by_splicing(

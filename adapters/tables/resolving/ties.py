@@ -23,9 +23,9 @@ from lakeward.adapters.tables.rows import Rows
 from lakeward.core.dimension import Ordered, Ties
 from lakeward.core.errors import SourceError
 from lakeward.core.events import Operation
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.ties import refuse_tie, told
 from lakeward.core.plan import MergePlan
-from lakeward.core.ties import refuse_tie, told
 
 
 def without_ties(

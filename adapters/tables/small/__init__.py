@@ -1,1 +1,1 @@
-"""Small batches: `lakeward.core.settle` works them out on the driver, from Arrow and into Arrow."""
+"""Small batches: `lakeward.core.merge.settle` works them out on the driver, from Arrow and into Arrow."""

@@ -13,7 +13,7 @@ from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.small.values import columns_of, key_in, keys_in, paths_of, sent
 from lakeward.core.events import Cell, ChangeEvent, Operation, Position
-from lakeward.core.memory import HOLDING, Reason, Reject
+from lakeward.core.merge.change_log import HOLDING, Reason, Reject
 from lakeward.core.plan import MergePlan
 
 _WHOLE: Final = (Operation.INSERT, Operation.READ)

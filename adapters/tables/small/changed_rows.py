@@ -24,10 +24,10 @@ from lakeward.adapters.tables.small.values import arrow_type, key_rows
 from lakeward.adapters.tables.small.versions import ShownVersions, VersionReader
 from lakeward.core.dimension import DELETED
 from lakeward.core.events import Cell, Key, canonical
-from lakeward.core.fold import Row, columns_of
-from lakeward.core.history.numbering import Numbers, numbered
 from lakeward.core.history.options import History
+from lakeward.core.history.surrogate_numbers import Numbers, numbered
 from lakeward.core.history.versions import Versions
+from lakeward.core.merge.fold import Row, columns_of
 from lakeward.core.plan import MergePlan
 
 

@@ -27,7 +27,7 @@ from lakeward.adapters.tables.small.values import arrow_type, key_values
 from lakeward.adapters.tables.small.versions import shown_base
 from lakeward.core.dimension import DELETED
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position
-from lakeward.core.memory import Base
+from lakeward.core.merge.change_log import Base
 from lakeward.core.plan import MergePlan
 
 _RELEASED: Final = (KIND, *names.POSITION, names.OPERATION, names.TIME, names.BATCH, RECORD)

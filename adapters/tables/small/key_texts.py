@@ -13,7 +13,7 @@ from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.tables.small.values import key_rows, keys_in
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Key
-from lakeward.core.literals import key_text
+from lakeward.core.text.literals import key_text
 
 _TEXT: Final = "_lakeward_text"
 

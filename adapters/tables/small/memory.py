@@ -21,10 +21,10 @@ from lakeward.adapters.tables.small.versions import VersionReader
 from lakeward.adapters.tables.small.way import NotSmall, needs_memory
 from lakeward.core.dimension import DELETED, Ordered
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position, canonical
-from lakeward.core.evolution import SchemaChange
-from lakeward.core.fold import Row, row_of
-from lakeward.core.memory import Base, Change, Hold, Memory
+from lakeward.core.merge.change_log import Base, Change, Hold, Memory
+from lakeward.core.merge.fold import Row, row_of
 from lakeward.core.plan import MergePlan
+from lakeward.core.schema_changes.evolution import SchemaChange
 
 MOST_ENTRIES: Final = 1_000_000
 """A companion with more entries is not read by this process."""

@@ -20,8 +20,8 @@ from lakeward.adapters.tables.small.entries import Entries
 from lakeward.adapters.tables.small.settled_batch import SettledBatch
 from lakeward.adapters.tables.small.values import arrow_type
 from lakeward.core.events import Position
-from lakeward.core.holds import Waiter, Waiters
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.quarantine.holds import Waiter, Waiters
 
 _TOLD: Final = {ID: "bigint", "reason": "string", "words": "string"}
 _WORDS: Final[Mapping[Reason, str]] = {

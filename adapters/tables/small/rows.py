@@ -22,7 +22,7 @@ from lakeward.adapters.tables.small.values import columns_of, key_rows, keys_in
 from lakeward.adapters.tables.small.versions import VersionReader
 from lakeward.core.dimension import DELETED, Dimension
 from lakeward.core.events import Key
-from lakeward.core.fold import Row, row_of
+from lakeward.core.merge.fold import Row, row_of
 from lakeward.core.plan import MergePlan
 
 _VALUES: Final = "_lakeward_values"

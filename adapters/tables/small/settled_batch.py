@@ -19,16 +19,16 @@ from lakeward.adapters.tables.small.key_texts import KeyTexts
 from lakeward.adapters.tables.small.memory import holds_of, read_memory
 from lakeward.adapters.tables.small.rows import StoredRows, find_all, find_images, find_rows
 from lakeward.adapters.tables.small.way import NotSmall, needs_memory, touches_all
-from lakeward.core.append import append
-from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import Dimension, Match, Ordered, Ties
 from lakeward.core.events import Key, Position
-from lakeward.core.fold import Row
-from lakeward.core.images import match
-from lakeward.core.memory import Memory
+from lakeward.core.history.snapshot_splice import splice
+from lakeward.core.merge.append import append
+from lakeward.core.merge.change_log import Memory
+from lakeward.core.merge.delivery import Delivery, Resolution, Settled
+from lakeward.core.merge.fold import Row
+from lakeward.core.merge.image_match import match
+from lakeward.core.merge.settle import settle
 from lakeward.core.plan import MergePlan
-from lakeward.core.settle import settle
-from lakeward.core.splicing import splice
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,15 @@ from lakeward.adapters.spark.histories import BEGINS, CAME_FROM, ENDS, VERSION_E
 from lakeward.adapters.tables.columns import position_of
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, Key, Position
-from lakeward.core.fold import columns_of
-from lakeward.core.history.beliefs import Belief, revised
+from lakeward.core.history.bitemporal import Belief, revised
 from lakeward.core.history.instants import instant_in
-from lakeward.core.history.numbering import Numbers
 from lakeward.core.history.options import PREVIOUS_KEY, History
-from lakeward.core.history.showing import rows as shown_rows
+from lakeward.core.history.surrogate_numbers import Numbers
+from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.history.versions import Version, Versions, in_order
-from lakeward.core.literals import key_text, read_key
+from lakeward.core.merge.fold import columns_of
 from lakeward.core.schema import Schema
+from lakeward.core.text.literals import key_text, read_key
 
 
 @dataclass(frozen=True, slots=True)

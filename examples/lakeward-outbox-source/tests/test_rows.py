@@ -16,8 +16,8 @@ from lakeward_outbox_source.outbox import SCHEMA
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, MendError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger import Limits, Past
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.ledger.objects import Limits, Past
+from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.ports import Entry, Mended
 from lakeward.core.schema import Column, Schema, parse_type
 

@@ -16,12 +16,12 @@ from lakeward.adapters.memory import MemorySource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
-from lakeward.core.evolution import Policies, Policy
-from lakeward.core.fold import Row
-from lakeward.core.job import Job, Prepared
-from lakeward.core.pipeline import apply_changes
-from lakeward.core.preparing import prepare
+from lakeward.core.merge.fold import Row
+from lakeward.core.pipeline.job import Job, Prepared
+from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.schema_changes.evolution import Policies, Policy
 
 NAME = TableName("shop", "orders")
 

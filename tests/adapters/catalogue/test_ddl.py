@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakeward.adapters.catalogue.ddl import tables
-from lakeward.core.catalogue import SourceTable
 from lakeward.core.errors import ConfigError
+from lakeward.core.settings.source_catalogue import SourceTable
 
 PG_DUMP = r"""
 SET statement_timeout = 0;

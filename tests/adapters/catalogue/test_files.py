@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from lakeward.adapters.catalogue import build_file
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError
 from lakeward.core.ports import SourceCatalogue
 from lakeward.core.schema import parse_type
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import Catalogued, catalogue_contract
 

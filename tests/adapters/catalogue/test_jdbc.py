@@ -12,12 +12,12 @@ import servers
 from lakeward.adapters.catalogue import build_jdbc
 from lakeward.adapters.catalogue.jdbc import Native, type_of
 from lakeward.adapters.secrets import EnvironmentSecrets
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError
 from lakeward.core.ports import SourceCatalogue
 from lakeward.core.schema import parse_type
-from lakeward.core.secrets import Secret
+from lakeward.core.settings.secrets import Secret
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.entrypoints.cli import main
 from lakeward.entrypoints.context import open_settings
 from lakeward.plugins import Runtime

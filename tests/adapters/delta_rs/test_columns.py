@@ -21,8 +21,8 @@ from lakeward.adapters.delta_rs.columns import columns_in, columns_of, to_delta
 from lakeward.adapters.delta_rs.finding import _sql
 from lakeward.adapters.tables.where import All, AtLeast, AtMost, Is, OneOf, Where
 from lakeward.core.errors import TableError
-from lakeward.core.evolution import Kind, SchemaChange, compare
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import Kind, SchemaChange, compare
 
 
 @given(TYPES)

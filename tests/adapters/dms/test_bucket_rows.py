@@ -24,7 +24,7 @@ from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.landed.staging_prefix import StagingPrefix
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
-from lakeward.core.ledger import Past, SourceObject
+from lakeward.core.ledger.objects import Past, SourceObject
 
 ITEM, ORDERS = TableName("shop", "item"), TableName("shop", "orders")
 FIRST, SECOND = "cdc/CDC_TXN-20261121100000000.csv", "cdc/CDC_TXN-20261121100000001.csv"

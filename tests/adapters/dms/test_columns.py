@@ -11,7 +11,7 @@ from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.landed.places import FileName
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.schema import Column, Schema, Type
 
 TABLE = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))

@@ -36,7 +36,7 @@ from lakeward.adapters.landed.layout import BEFORE, OP, OPERATIONS, SEQUENCE, TI
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.events import LOAD_SEQUENCE, UNSET
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 
 DRAWS = int(os.environ.get("LAKEWARD_DRAWS", "300"))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

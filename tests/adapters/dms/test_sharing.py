@@ -21,7 +21,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Place, Places
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SourceError, StoreUnreachable
-from lakeward.core.ledger import Past, SourceObject
+from lakeward.core.ledger.objects import Past, SourceObject
 
 ITEM = TableName("shop", "item")
 FIRST, SECOND = "cdc/CDC_TXN-20261121100000000.csv", "cdc/CDC_TXN-20261121100000001.csv"

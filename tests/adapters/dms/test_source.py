@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.dms import source
 from lakeward.adapters.dms.source import DmsSource
-from lakeward.core.job import Prepared
-from lakeward.core.preparing import prepare
+from lakeward.core.pipeline.job import Prepared
+from lakeward.core.pipeline.preparation import prepare
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.patterns import table_name
 from lakeward.entrypoints.settings import load

@@ -12,7 +12,7 @@ from lakeward.adapters.dms.staged import Share, Staged
 from lakeward.adapters.dms.transactions import key_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError, TableError
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ports import Stray
 
 ITEM, ORDERS, OTHER = TableName("shop", "item"), TableName("shop", "orders"), TableName("shop", "other")

@@ -12,7 +12,7 @@ import pytest
 from lakeward.adapters.dms import build_statistics
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.loads import Told
+from lakeward.core.ledger.full_loads import Told
 from lakeward.plugins import Runtime
 
 ORDERS = TableName("shop", "orders")

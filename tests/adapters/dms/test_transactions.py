@@ -24,13 +24,13 @@ from lakeward.adapters.landed.csv import Dialect, fields, fields_in, records
 from lakeward.adapters.landed.layout import OP, OPERATIONS, TIME, Expected, has_crlf
 from lakeward.adapters.landed.places import OWN_FOLDER
 from lakeward.adapters.memory import Frame, MemoryLedger, MemorySource, MemoryTarget
-from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SchemaConflict, SourceError
 from lakeward.core.events import ChangeEvent, Operation
-from lakeward.core.job import STEPS, Job, Watch, unwatched
-from lakeward.core.ledger import Limits, Past, Taken
-from lakeward.core.pipeline import apply_changes
+from lakeward.core.ledger.objects import Limits, Past, Taken
+from lakeward.core.ledger.writer import Books
+from lakeward.core.pipeline.job import STEPS, Job, Watch, unwatched
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.plugins.testing.play import Crash
 

@@ -19,7 +19,7 @@ from lakeward.adapters.dynamodb.head import Head
 from lakeward.adapters.dynamodb.ledger import DynamoDbLedger
 from lakeward.adapters.memory import MemoryLedger
 from lakeward.core.errors import ConfigError, StoreUnreachable, TableError
-from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, SourceObject
+from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.ports import Ledger
 from lakeward.plugins.testing import ledger_contract
 

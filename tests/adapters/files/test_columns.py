@@ -20,7 +20,7 @@ from lakeward.adapters.messages.wire import Wire, value_of
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict
-from lakeward.core.ledger import Past
+from lakeward.core.ledger.objects import Past
 from lakeward.core.schema import Column, Schema, parse_type
 
 ITEM = Dimension(

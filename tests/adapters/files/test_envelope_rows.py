@@ -19,7 +19,7 @@ from lakeward.adapters.files.looking import look_at
 from lakeward.adapters.messages.decoded import UNDECODED
 from lakeward.adapters.messages.envelopes import IS_DECODED
 from lakeward.core.dimension import ORDERED, Lateness, Within
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from tests.adapters.files.test_small_lines import rows_of
 from tests.support.envelope_feeds import KEY, TYPES, message
 from tests.support.line_feeds import table_of

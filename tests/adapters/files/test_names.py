@@ -16,7 +16,7 @@ from lakeward.adapters.landed.places import Part, Place, Places
 from lakeward.adapters.landed.taking import choose
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, SourceError
-from lakeward.core.ledger import Limits, Past, SourceObject, Taken
+from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
 from lakeward.core.schema import Schema
 
 ORDERS = TableName("public", "orders")

@@ -26,7 +26,7 @@ from lakeward.adapters.landed.places import Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.events import UNSET
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ports import Entry
 from lakeward.core.schema import Column, Schema, parse_type
 

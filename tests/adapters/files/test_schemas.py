@@ -16,7 +16,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation, Sequences
-from lakeward.core.ledger import Past
+from lakeward.core.ledger.objects import Past
 from lakeward.core.schema import Column, Schema, parse_type
 
 RARE = Dimension(name=TableName("shop", "rare"), schema=Schema(()), key=("id",), sequences=Sequences.PLACES)

@@ -23,7 +23,7 @@ from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.written import cells_of_line, reading_of
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.spark.rows import MISFIT
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ports import Entry
 
 TYPES: Final = {

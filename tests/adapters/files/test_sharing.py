@@ -13,7 +13,7 @@ from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, tables_beside
 from lakeward.adapters.spark.events import SKIPPED, Group
 from lakeward.core.dimension import TableName
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 
 OWN, OTHER = TableName("shop", "item"), TableName("shop", "order")
 

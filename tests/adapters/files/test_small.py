@@ -26,7 +26,7 @@ from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.local_frame import LocalFrame, in_spark
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
-from lakeward.core.ledger import Past
+from lakeward.core.ledger.objects import Past
 from lakeward.core.schema import Column, Schema, parse_type
 
 NAME: Final = TableName("shop", "item")

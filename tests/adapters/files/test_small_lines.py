@@ -37,16 +37,16 @@ from lakeward.adapters.spark.line import line as line_of_spark
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.names import quoted, text
+from lakeward.core.checks.log_restart import find_restarts
+from lakeward.core.checks.log_steps import LogReached
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Sequences
-from lakeward.core.evolution import Policies, Policy
-from lakeward.core.ledger import Past, SourceObject
-from lakeward.core.log_restart import find_restarts
-from lakeward.core.log_steps import LogReached
-from lakeward.core.other_tables import OtherTables
+from lakeward.core.ledger.objects import Past, SourceObject
+from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.schema_changes.evolution import Policies, Policy
 
 ITEM: Final = TableName("shop", "item")
 ON_LINE_3_5: Final = ("envelope with images", "dms with a prefix")

@@ -15,11 +15,11 @@ from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
+from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError, SourceError
-from lakeward.core.ledger import Past, SourceObject, Taken
-from lakeward.core.loads import Load
-from lakeward.core.order_by import ARRIVAL, LOG_PLACE, OrderBy
+from lakeward.core.ledger.full_loads import Load
+from lakeward.core.ledger.objects import Past, SourceObject, Taken
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 ORDERS = TableName("shop", "orders")

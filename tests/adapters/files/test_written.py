@@ -17,9 +17,9 @@ from lakeward.adapters.landed.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import MendError
 from lakeward.core.events import UNSET
-from lakeward.core.evolution import Policies
 from lakeward.core.ports import Cells, Entry
 from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.schema_changes.evolution import Policies
 
 DOCS = {"id": "int", "body": "string", "size": "int"}
 UNAVAILABLE = "__debezium_unavailable_value"

@@ -16,8 +16,8 @@ from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
 from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, TableError
-from lakeward.core.evolution import Evolution, Kind, Policy, SchemaChange
 from lakeward.core.schema import Column, Schema, Type, parse_type
+from lakeward.core.schema_changes.evolution import Evolution, Kind, Policy, SchemaChange
 
 OURS = [*META_COLUMNS, KEY, *SYSTEM_COLUMNS]
 AVRO: dict[str, Any] = {

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.iceberg import table as iceberg
 from lakeward.core.errors import CommitConflict
-from lakeward.core.job import ATTEMPTS
-from lakeward.core.pipeline import apply_changes
+from lakeward.core.pipeline.job import ATTEMPTS
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.patterns import table_name
 from lakeward.entrypoints.settings import load

@@ -21,7 +21,7 @@ from lakeward.adapters.tables import quarantine
 from lakeward.adapters.tables.quarantine import BESIDE, FINAL, GIVEN_UP, HELD, MENDED, REPLAYED, QuarantineTable
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Position
-from lakeward.core.memory import Hold, Reason
+from lakeward.core.merge.change_log import Hold, Reason
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 

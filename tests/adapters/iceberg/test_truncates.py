@@ -12,7 +12,7 @@ from spark import MakeLake
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.plugins.testing.play import MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Script
 

@@ -13,9 +13,9 @@ from py4j.protocol import Py4JError
 from lakeward.adapters.jdbc import database
 from lakeward.adapters.jdbc.dialects import Dialect, dialect_of
 from lakeward.adapters.jdbc.reader import Query
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Column, parse_type
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 
 Rows = Sequence[Sequence[str | None]]
 

@@ -16,7 +16,7 @@ from lakeward.adapters.jdbc import read_options, staging
 from lakeward.adapters.jdbc.source import make_source
 from lakeward.adapters.landed.staging_prefix import StagingPrefix
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.plugins import Runtime
 
 

@@ -20,12 +20,12 @@ from lakeward.adapters.jdbc import read_options
 from lakeward.adapters.jdbc.source import JdbcSource, make_source
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.local_frame import LocalFrame
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger import Past, Taken
+from lakeward.core.ledger.objects import Past, Taken
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, parse_type
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import Feed, Item, read_rows, sources
 from lakeward.plugins.testing.contract import port_contract

@@ -12,7 +12,7 @@ from lakeward.adapters.catalogue.connection import ConnectionOptions
 from lakeward.adapters.jdbc.failures import failure_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
-from lakeward.core.secrets import Secret
+from lakeward.core.settings.secrets import Secret
 
 OPTIONS = ConnectionOptions(url="jdbc:postgresql://db/shop?application_name=x", user="shop")
 

@@ -9,8 +9,8 @@ import pytest
 from lakeward.adapters.files.local_places import place_and_log
 from lakeward.adapters.jdbc import database
 from lakeward.adapters.jdbc.dialects import MARIADB, POSTGRESQL, Dialect
-from lakeward.core.log_steps import LogName
-from lakeward.core.source_places import SourcePlace, binlog_place, postgresql_place
+from lakeward.core.checks.log_steps import LogName
+from lakeward.core.verification.source_places import SourcePlace, binlog_place, postgresql_place
 
 
 def of_message(**source: str) -> tuple[int, LogName]:

@@ -26,12 +26,12 @@ from lakeward.adapters.jdbc.reader import Query
 from lakeward.adapters.jdbc.snapshot_then_feed import SnapshotThenFeed
 from lakeward.adapters.kafka.backlog import KafkaBacklog
 from lakeward.adapters.spark.local_frame import LocalFrame
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
-from lakeward.core.ledger import Past, SourceObject, Taken
-from lakeward.core.loads import Load
+from lakeward.core.ledger.full_loads import Load
+from lakeward.core.ledger.objects import Past, SourceObject, Taken
 from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime
 
 TOPIC = "shop.shop.item"

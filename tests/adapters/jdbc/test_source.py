@@ -20,10 +20,10 @@ from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.core.dimension import Deletes, Snapshots, TableName
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.history.options import History
-from lakeward.core.ledger import Past
-from lakeward.core.loads import Load
+from lakeward.core.history.snapshot_splice import span_of
+from lakeward.core.ledger.full_loads import Load
+from lakeward.core.ledger.objects import Past
 from lakeward.core.progress import Progress
-from lakeward.core.splicing import span_of
 
 HOUR = 3600
 

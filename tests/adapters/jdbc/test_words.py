@@ -18,10 +18,10 @@ from lakeward.adapters.jdbc.dialects import dialect_of
 from lakeward.adapters.jdbc.names import Staged, StagedNames
 from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.landed.places import Part
-from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime
 
 ITEM = TableName("shop", "item")

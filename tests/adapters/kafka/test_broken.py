@@ -18,7 +18,7 @@ from lakeward.adapters.kafka.ranges import OffsetRange, read_names
 from lakeward.adapters.kafka.source import KafkaSource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
-from lakeward.core.ledger import Past, Taken
+from lakeward.core.ledger.objects import Past, Taken
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.events import Sequences
-from lakeward.core.ledger import Past
+from lakeward.core.ledger.objects import Past
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins import Runtime
 

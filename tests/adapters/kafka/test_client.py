@@ -20,7 +20,7 @@ from lakeward.adapters.kafka.broker import Broker, Offsets, Record
 from lakeward.adapters.kafka.msk_tokens import MskTokens
 from lakeward.adapters.kafka.options import KafkaOptions
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
-from lakeward.core.secrets import Secret, SecretName
+from lakeward.core.settings.secrets import Secret, SecretName
 
 if TYPE_CHECKING:
     from lakeward.adapters.kafka.client import KafkaBroker

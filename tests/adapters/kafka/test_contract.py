@@ -20,7 +20,7 @@ from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import Feed, Item, other_rows, read_rows, restarts, sources
 from lakeward.plugins.testing.contract import port_contract

@@ -18,7 +18,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.spark.local_frame import LocalFrame
 from lakeward.core.events import UNSET
-from lakeward.core.ledger import Past
+from lakeward.core.ledger.objects import Past
 from lakeward.plugins import Runtime
 
 TOPIC = "db.shop.item"

@@ -20,7 +20,7 @@ from registries import Registry, StubRegistry, stub_registry
 from lakeward.adapters import kafka
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.schema import Column, Schema, parse_type
-from lakeward.core.secrets import Secret
+from lakeward.core.settings.secrets import Secret
 
 JSON_SCHEMA = '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}'
 

@@ -20,8 +20,8 @@ from lakeward.adapters.kafka.broker import Record
 from lakeward.adapters.kafka.ranges import read_names
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
-from lakeward.core.ledger import Past
-from lakeward.core.loads import Load
+from lakeward.core.ledger.full_loads import Load
+from lakeward.core.ledger.objects import Past
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ from lakeward.adapters.kafka.transaction_topic import (
 )
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.plugins import Runtime
 
 TRANSACTIONS: Final = "shop.transaction"

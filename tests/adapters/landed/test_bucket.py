@@ -25,7 +25,7 @@ from lakeward.adapters.landed.taking import choose, still_alike
 from lakeward.adapters.s3.access import find_access
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
-from lakeward.core.ledger import Limits, Past, SourceObject, Taken
+from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
 from lakeward.core.ports import Stored
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins import Runtime

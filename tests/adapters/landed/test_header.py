@@ -18,8 +18,8 @@ from lakeward.adapters.landed.layout import OP, Expected, Layout, find_layout
 from lakeward.adapters.landed.places import Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.evolution import FOLLOWING, Policies, Policy
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import FOLLOWING, Policies, Policy
 
 STRINGS = {"code": "string", "name": "string"}
 ADDRESS = {"code": "string", "name": "string", "city": "string", "zip": "string"}

@@ -17,11 +17,11 @@ from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.spark.shaping import SparkShaper
 from lakeward.adapters.spark.spreading import BYTES_IN_MEMORY
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger import Past, SourceObject
+from lakeward.core.ledger.objects import Past, SourceObject
 from lakeward.core.ports import Batch
-from lakeward.core.rules import Trim
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.shaping import ShapedSource, TableRules
+from lakeward.core.shaping.column_rules import Trim
+from lakeward.core.shaping.shaped_source import ShapedSource, TableRules
 from lakeward.plugins import Runtime
 
 NAME = TableName("shop", "item")

@@ -22,8 +22,8 @@ from lakeward.adapters.landed.layout import (
 )
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
-from lakeward.core.evolution import FOLLOWING, Kind, Policies, Policy
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import FOLLOWING, Kind, Policies, Policy
 
 COLUMNS = ("id", "name", "city")
 NAMES = ("op", *COLUMNS)

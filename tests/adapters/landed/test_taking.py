@@ -13,8 +13,8 @@ from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.landed.taking import choose, still_alike
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
-from lakeward.core.ledger import Limits, Past, SourceObject, Taken
-from lakeward.core.loads import Load, Told
+from lakeward.core.ledger.full_loads import Load, Told
+from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
 from lakeward.core.schema import Schema
 
 ITEM = TableName("shop", "item")

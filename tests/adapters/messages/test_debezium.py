@@ -26,7 +26,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.core.events import UNSET
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 
 Row = Mapping[str, Any]
 

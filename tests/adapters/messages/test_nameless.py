@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.messages.decoded import NAMELESS
 from lakeward.core.events import Operation
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 
 REFUSED = [(Reason.UNREADABLE.value, NAMELESS)]
 """What becomes of one: the other message of each file, which names its table, is applied."""

@@ -19,9 +19,9 @@ from lakeward.adapters.landed.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import Operation, Sequences
-from lakeward.core.facts import BatchFacts
-from lakeward.core.ledger import Past
-from lakeward.core.memory import Reason
+from lakeward.core.ledger.objects import Past
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.schema import Column, Schema, parse_type
 
 ITEM = Dimension(

@@ -11,7 +11,7 @@ import pytest
 
 from lakeward.adapters.metrics.embedded import embedded_lines
 from lakeward.core.errors import ConfigError
-from lakeward.core.figures import METRICS, PipelineFigures, TableFigures
+from lakeward.core.reporting.figures import METRICS, PipelineFigures, TableFigures
 from lakeward.entrypoints.sections import MetricsSettings
 from lakeward.plugins.options import validated
 

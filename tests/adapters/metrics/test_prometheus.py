@@ -12,7 +12,7 @@ import requests
 
 from lakeward.adapters.metrics.prometheus import CONTENT_TYPE, MetricsServer, prometheus_text
 from lakeward.core.errors import SetupError
-from lakeward.core.figures import PipelineFigures, TableFigures
+from lakeward.core.reporting.figures import PipelineFigures, TableFigures
 
 ORDERS = TableFigures(table="shop.orders", batches=2, events_applied=8, seconds=1.5, rows=100, lag_seconds=12.5)
 FIGURES = PipelineFigures(

@@ -9,8 +9,8 @@ import pytest
 from lakeward.adapters.spark.events import SKIPPED, Group, facts
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.events import LOAD_SEQUENCE, Position
-from lakeward.core.ledger import SourceObject
-from lakeward.core.memory import Memory, Reason, Record, next_mark
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.merge.change_log import Memory, Reason, Record, next_mark
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing.histories import SCHEMA

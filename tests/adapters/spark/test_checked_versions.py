@@ -15,7 +15,7 @@ from altering import Row, alter
 from project import Project
 from pyspark.sql import SparkSession
 
-from lakeward.core.history.check import Broken
+from lakeward.core.history.version_checks import Broken
 
 pytestmark = pytest.mark.spark
 

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark import comparing
-from lakeward.core.catalogue import SourceColumn
-from lakeward.core.compared_columns import ComparedColumn, ComparedColumns
-from lakeward.core.row_comparison import Comparison, Kind, RowDigest, compare_rows
 from lakeward.core.schema import parse_type
+from lakeward.core.settings.source_catalogue import SourceColumn
+from lakeward.core.verification.compared_columns import ComparedColumn, ComparedColumns
+from lakeward.core.verification.row_comparison import Comparison, Kind, RowDigest, compare_rows
 
 pytestmark = pytest.mark.spark
 

@@ -9,10 +9,10 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.resolve import hashed
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.evolution import Evolution
-from lakeward.core.facts import BatchFacts
+from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, Type, parse_type
+from lakeward.core.schema_changes.evolution import Evolution
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 

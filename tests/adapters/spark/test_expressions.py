@@ -8,8 +8,8 @@ from types_of_columns import columns
 
 from lakeward.adapters.spark.expressions import check_format, check_pattern, check_type, parse
 from lakeward.core.errors import ConfigError
-from lakeward.core.rules import TEXT, Cast
 from lakeward.core.schema import Type
+from lakeward.core.shaping.column_rules import TEXT, Cast
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 

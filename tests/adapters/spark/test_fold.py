@@ -17,10 +17,10 @@ from lakeward.adapters.spark.line import from_arrow
 from lakeward.adapters.spark.resolve import events_of, standing
 from lakeward.core.dimension import ORDERED, Dimension
 from lakeward.core.events import ChangeEvent, Position
-from lakeward.core.evolution import Evolution
-from lakeward.core.facts import PARTIAL, BatchFacts
-from lakeward.core.fold import apply
+from lakeward.core.merge.facts import PARTIAL, BatchFacts
+from lakeward.core.merge.fold import apply
 from lakeward.core.plan import MergePlan
+from lakeward.core.schema_changes.evolution import Evolution
 from lakeward.plugins.testing.histories import Features, feed
 from lakeward.plugins.testing.scripts import NAME, PACKED
 

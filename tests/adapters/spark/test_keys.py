@@ -15,8 +15,8 @@ from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables import keys as beside
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import canonical
-from lakeward.core.literals import key_text, same_key, text_of
 from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.text.literals import key_text, same_key, text_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 

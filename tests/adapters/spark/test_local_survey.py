@@ -19,11 +19,11 @@ from lakeward.adapters.spark.frame_facts import lift_places, log_steps, steps_ba
 from lakeward.adapters.spark.line import to_arrow
 from lakeward.adapters.spark.local_frame import LocalFrame, in_spark
 from lakeward.adapters.spark.refused import find_refusals
+from lakeward.core.checks.log_restart import LogRestart
+from lakeward.core.checks.log_steps import OPEN_FOR, LogName, LogReached, SnapshotPlace
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, Operation, Sequences
-from lakeward.core.log_restart import LogRestart
-from lakeward.core.log_steps import OPEN_FOR, LogName, LogReached, SnapshotPlace
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.schema import Column, Schema, Type
 
 KEY: Final = {

@@ -21,7 +21,7 @@ from lakeward.adapters.tables.joined_sources import Reader
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Position
 from lakeward.core.history.options import ByColumn, History, Shown, Surrogate
-from lakeward.core.history.showing import rows as shown_rows
+from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.history.versions import Version
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Joined, Source

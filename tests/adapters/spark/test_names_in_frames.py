@@ -21,7 +21,7 @@ from lakeward.core.events import Mark, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Joined, Source
-from lakeward.core.memory import Reason
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.schema import Column, Schema, Type
 
 pytestmark = pytest.mark.spark

@@ -22,13 +22,13 @@ from lakeward.adapters.spark.shaping import SparkShaper
 from lakeward.adapters.spark.types import to_spark
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, canonical
-from lakeward.core.facts import ObjectFacts
-from lakeward.core.ledger import SourceObject
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.ports import Batch
-from lakeward.core.rules import Hash
-from lakeward.core.shape import shape
-from lakeward.core.shaping import TableRules
+from lakeward.core.shaping.column_rules import Hash
+from lakeward.core.shaping.shape import shape
+from lakeward.core.shaping.shaped_source import TableRules
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 

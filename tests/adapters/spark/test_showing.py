@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.iceberg.columns import to_iceberg
 from lakeward.adapters.spark import showing
 from lakeward.adapters.spark.line import from_arrow
-from lakeward.core.evolution import SchemaChange, compare
 from lakeward.core.schema import Schema
-from lakeward.core.showing import shows
+from lakeward.core.schema_changes.changed_rows import shows
+from lakeward.core.schema_changes.evolution import SchemaChange, compare
 
 pytestmark = pytest.mark.spark
 

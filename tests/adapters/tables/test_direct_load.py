@@ -10,7 +10,7 @@ import pytest
 from lakeward.adapters.tables.direct_load import DirectLoad
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
-from lakeward.core.facts import BatchFacts
+from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type

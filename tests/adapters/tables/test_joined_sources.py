@@ -14,10 +14,10 @@ from lakeward.adapters.tables.records import BatchRecord
 from lakeward.core.dimension import Lateness, Ordered, Within
 from lakeward.core.errors import TableError
 from lakeward.core.events import Mark, Position
-from lakeward.core.facts import ObjectFacts
 from lakeward.core.joined.plan import Passed
-from lakeward.core.ledger import SourceObject
-from lakeward.core.memory import Record
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.merge.change_log import Record
+from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.ports import Standing, Version
 from lakeward.core.progress import Progress
 

@@ -14,7 +14,7 @@ from lakeward.adapters.tables.joining import Joint
 from lakeward.adapters.tables.resolving import judging, verdicts
 from lakeward.adapters.tables.resolving.judging import by_judging
 from lakeward.adapters.tables.resolving.verdicts import Judged
-from lakeward.core.counts import Counts
+from lakeward.core.merge.counts import Counts
 from lakeward.core.ports import Resolved
 
 

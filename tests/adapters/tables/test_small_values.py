@@ -28,15 +28,15 @@ from lakeward.adapters.tables.small.values import arrow_type, key_rows
 from lakeward.adapters.tables.small.versions import ShownVersions, VersionReader
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, Sequences, canonical, key_of
-from lakeward.core.evolution import Evolution, Kind, Policies, Policy, SchemaChange
-from lakeward.core.facts import BatchFacts
-from lakeward.core.fold import Row, row_of
 from lakeward.core.history.options import History, Shown, Surrogate
 from lakeward.core.history.options import Kind as Does
 from lakeward.core.history.versions import Version
-from lakeward.core.memory import HOLDING, Base, Memory, Reason, Reject
+from lakeward.core.merge.change_log import HOLDING, Base, Memory, Reason, Reject
+from lakeward.core.merge.facts import BatchFacts
+from lakeward.core.merge.fold import Row, row_of
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import Evolution, Kind, Policies, Policy, SchemaChange
 
 ODD = ["a", "B", "d.e", "f`g", "Ä ö", "_x", "`h"]
 """Names of columns, which paths must quote."""

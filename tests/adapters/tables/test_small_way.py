@@ -23,13 +23,13 @@ from lakeward.adapters.tables.small.way import CORE, NotSmall, reason_for_spark
 from lakeward.adapters.tables.text_sets import TextSet
 from lakeward.core.dimension import Deletes, Dimension, Match, TableName
 from lakeward.core.events import Operation, Position
-from lakeward.core.evolution import Evolution
-from lakeward.core.facts import BatchFacts
 from lakeward.core.history.options import History
-from lakeward.core.memory import Record
+from lakeward.core.merge.change_log import Record
+from lakeward.core.merge.facts import BatchFacts
+from lakeward.core.merge.truncates import Truncates
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, parse_type
-from lakeward.core.truncates import Truncates
+from lakeward.core.schema_changes.evolution import Evolution
 
 PAGE = ROOT / "docs/decisions/0008-small-batches-are-worked-out-in-python.md"
 PLACE = Position(1, 5, 1, 1)

@@ -29,8 +29,8 @@ from lakeward.adapters.tables.small.values import arrow_type
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
-from lakeward.core.job import Idle
-from lakeward.core.preparing import prepare
+from lakeward.core.pipeline.job import Idle
+from lakeward.core.pipeline.preparation import prepare
 from lakeward.core.schema import Type, parse_type
 from lakeward.plugins.testing import Player, Script
 from lakeward.plugins.testing.scripts import NAME, PACKED

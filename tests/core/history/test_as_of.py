@@ -14,9 +14,9 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Position
 from lakeward.core.history.as_of import DIALECTS, check, is_current, valid_at
-from lakeward.core.history.beliefs import Belief, as_known, revised
+from lakeward.core.history.bitemporal import Belief, as_known, revised
 from lakeward.core.history.options import ByColumn, History, Shown
-from lakeward.core.history.showing import rows
+from lakeward.core.history.version_rows import rows
 from lakeward.core.history.versions import Version, Versions
 from lakeward.core.schema import Column, Schema, Type
 

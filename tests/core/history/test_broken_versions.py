@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, TableName, Unbounded, Within
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
-from lakeward.core.fold import row_of
 from lakeward.core.history.options import History, Shown
 from lakeward.core.history.versions import Versions
-from lakeward.core.job import Job, Settlement
-from lakeward.core.memory import Reason, Reject
-from lakeward.core.pipeline import apply_changes, mend, release
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.fold import row_of
+from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.steps import apply_changes, mend, release
 from lakeward.core.ports import Entry, Mended
 from lakeward.core.schema import Column, Schema, Type
 

@@ -19,11 +19,11 @@ from outside import case
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
-from lakeward.core.fold import Row, apply
 from lakeward.core.history.instants import instant_of
 from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Track
 from lakeward.core.history.reloads import outlasting
-from lakeward.core.history.showing import rows as shown_rows
+from lakeward.core.history.version_rows import rows as shown_rows
+from lakeward.core.merge.fold import Row, apply
 from lakeward.core.schema import Column, Schema, Type
 
 STRING, NUMBER, TIME, DAY = Type("string"), Type("bigint"), Type("timestamp"), Type("date")

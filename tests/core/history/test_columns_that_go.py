@@ -12,11 +12,11 @@ from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Cell, ChangeEvent, Operation, Position
-from lakeward.core.evolution import Policies, Policy
 from lakeward.core.history.options import ByColumn, History, Kind, Shown, Track
-from lakeward.core.job import Job
-from lakeward.core.pipeline import apply_changes
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import Policies, Policy
 
 NAME = TableName("shop", "item")
 WHOLE = Schema((Column("id", Type("int")), Column("a", Type("int")), Column("seen", Type("bigint"))))

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
-from lakeward.core.books import Books
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Sequences, TableName, Unbounded, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Validity
 from lakeward.core.history.reloads import Ends, ends_of
-from lakeward.core.job import Job
-from lakeward.core.ledger import Limits
-from lakeward.core.pipeline import apply_changes
-from lakeward.core.reloads import ask, complete, write_down
+from lakeward.core.ledger.objects import Limits
+from lakeward.core.ledger.writer import Books
+from lakeward.core.operations.reload import ask, complete, write_down
+from lakeward.core.operations.truncate import truncate_at
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.truncating import truncate_at
 
 NAME = TableName("shop", "item")
 BEGIN = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,21 +15,21 @@ from hypothesis import strategies as st
 from model_laws import MODES, Way, check_changed_lateness, check_feed, check_other_names, check_quarantine
 from tries import tries
 
-from lakeward.core import memory, settle
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
 from lakeward.core.events import Key
-from lakeward.core.fold import Row, at_its_end
 from lakeward.core.history import reloads
 from lakeward.core.history.options import History, Kind, Track
 from lakeward.core.history.versions import Versions
-from lakeward.core.memory import Base, Change, Memory
-from lakeward.core.settling import folding, remembering, standing
-from lakeward.core.settling.folding import Links
-from lakeward.core.settling.judging import Verdicts
-from lakeward.core.settling.passing import Passing
-from lakeward.core.settling.remembering import bases_to_remember, changes_to_remember
-from lakeward.core.settling.sorting import Arrived
-from lakeward.core.settling.standing import Before
+from lakeward.core.merge import change_log, settle
+from lakeward.core.merge.change_log import Base, Change, Memory
+from lakeward.core.merge.fold import Row, at_its_end
+from lakeward.core.merge.settling import change_log_entries, folding, table_before
+from lakeward.core.merge.settling.arrivals import Arrived
+from lakeward.core.merge.settling.change_log_entries import bases_to_remember, changes_to_remember
+from lakeward.core.merge.settling.folding import Links
+from lakeward.core.merge.settling.hold_filter import Passing
+from lakeward.core.merge.settling.table_before import Before
+from lakeward.core.merge.settling.verdicts import Verdicts
 
 RANDOMS = st.randoms(use_true_random=False)
 thorough = settings(max_examples=tries(40, 200), deadline=None)
@@ -135,8 +135,8 @@ def reads_no_memory(before: Before, passing: Passing, links: Links) -> set[Key]:
 
 
 def forgets_without_folding(dimension: Dimension, memory: Memory) -> None:
-    if memory.mark is not None:
-        memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.mark}
+    if change_log.mark is not None:
+        change_log.changes = {place: c for place, c in change_log.changes.items() if place.mark > change_log.mark}
 
 
 def remembers_rows_from_before(dimension: Dimension, memory: Memory, rows: Mapping[Key, Row | None]) -> None:
@@ -171,10 +171,10 @@ def keeps_bases_of_what_waits(before: Before, arrived: Arrived, passing: Passing
     [
         (settle, "changes_to_remember", forgets_witnesses, check_feed, Unbounded()),
         (settle, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
-        (remembering, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
+        (change_log_entries, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
         (folding, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
         (folding, "at_its_end", keeps_one_version_for_bases, check_feed, Ordered()),
-        (memory, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
+        (change_log, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
         (folding, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
         (folding, "spliced", splices_by_start_alone, check_feed, Within(3)),
         (folding, "spliced", splices_twice, check_feed, Unbounded()),
@@ -182,8 +182,8 @@ def keeps_bases_of_what_waits(before: Before, arrived: Arrived, passing: Passing
         (folding, "slow_keys", reads_no_memory, check_feed, Unbounded()),
         (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
         (settle, "leave_departures", remembers_rows_from_before, check_changed_lateness, Unbounded()),
-        (standing, "outlasting", ends_nothing, check_reload, Ordered()),
-        (standing, "outlasting", replaces_all, check_reload, Ordered()),
+        (table_before, "outlasting", ends_nothing, check_reload, Ordered()),
+        (table_before, "outlasting", replaces_all, check_reload, Ordered()),
         (reloads, "_keys", ends_all, check_reload, Ordered()),
         (Before, "violation", sees_no_violation, check_altered, Within(3)),
         (settle, "bases_to_remember", keeps_bases_of_what_waits, check_altered, Within(3)),

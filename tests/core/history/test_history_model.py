@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tries import tries
 
-from lakeward.core import fold
 from lakeward.core.events import Cell
 from lakeward.core.history import versions
 from lakeward.core.history.versions import Columns, Step, Version, Versions, closed, opened
+from lakeward.core.merge import fold
 
 RANDOMS = st.randoms(use_true_random=False)
 thorough = settings(max_examples=tries(75, 400), deadline=None)

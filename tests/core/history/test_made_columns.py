@@ -11,16 +11,16 @@ from lakeward.adapters.memory.shaping import MemoryShaper
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
-from lakeward.core.evolution import FOLLOWING, evolve
-from lakeward.core.facts import BatchFacts
 from lakeward.core.history.options import History, Kind, Shown, Track
-from lakeward.core.history.refusing import refuse_history
-from lakeward.core.job import Job
-from lakeward.core.pipeline import apply_changes
-from lakeward.core.remaking import Remaking
-from lakeward.core.reshaping import Concat
+from lakeward.core.history.refusals import refuse_history
+from lakeward.core.merge.facts import BatchFacts
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.shaping import ShapedSource, TableRules
+from lakeward.core.schema_changes.evolution import FOLLOWING, evolve
+from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.reshaping_rules import Concat
+from lakeward.core.shaping.shaped_source import ShapedSource, TableRules
 
 NAME = TableName("shop", "person")
 SOURCE = Schema((Column("id", Type("int")), Column("first", Type("string")), Column("last", Type("string"))))

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Operation, Position
-from lakeward.core.explain import explain
 from lakeward.core.history.instants import day_of, instant_of, undated
 from lakeward.core.history.options import ByColumn, ByTime, History, Shown
-from lakeward.core.job import Job, Settlement
-from lakeward.core.pipeline import apply_changes, mend, release
+from lakeward.core.merge.counts import Counts
+from lakeward.core.operations.explain import explain
+from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.steps import apply_changes, mend, release
 from lakeward.core.ports import Entry, Mended
 from lakeward.core.schema import Column, Schema, Type
 

@@ -8,10 +8,10 @@ import pytest
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
-from lakeward.core.fold import Row, apply
-from lakeward.core.history.check import Broken, violation
 from lakeward.core.history.options import History, Kind, Shown, Track
+from lakeward.core.history.version_checks import Broken, violation
 from lakeward.core.history.versions import Columns, Version, Versions, in_order
+from lakeward.core.merge.fold import Row, apply
 from lakeward.core.schema import Column, Schema, Type
 
 SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "b")))

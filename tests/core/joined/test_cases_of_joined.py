@@ -19,14 +19,14 @@ from outside import case
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
-from lakeward.core.fold import Row, apply
 from lakeward.core.history.options import ByRun, ByTime, History, Shown
-from lakeward.core.history.showing import rows as shown_rows
+from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.dates import of_row
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
 from lakeward.core.joined.rows import Known, Table
 from lakeward.core.joined.touched import Change
+from lakeward.core.merge.fold import Row, apply
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 DAY = Type("date")

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 from joined_laws import shapes, tables_of
 
-from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
-from lakeward.core.evolution import Policies
 from lakeward.core.history.options import History, Kind
 from lakeward.core.joined.dates import BEYOND
 from lakeward.core.joined.declared import Joined
@@ -19,10 +17,12 @@ from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.keeping import JoinJob, JoinReport, keep_up, plan_next
 from lakeward.core.joined.plan import NONE_PASSED, JoinPlan, JoinProgress, Passed, SourceState
 from lakeward.core.joined.unshown import Unshown
+from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Left, Resolved, Standing
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import Policies
 
 SOURCES = shapes()["dimension"]
 JOINED = Joined(name=TableName("dw", "dim"), sources=SOURCES)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger.objects import SourceObject
 
 SCHEMA: Final = """
 CREATE TABLE outbox (

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lakeward.adapters.memory import Frame, MemorySource, event_of, facts_of
-from lakeward.core.clock import believed, beyond
+from lakeward.core.checks.source_clock import believed, beyond
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences, key_of
-from lakeward.core.facts import ObjectFacts
-from lakeward.core.ledger import Limits, Past, SourceObject, Taken, is_suspicious, take, until_changed
-from lakeward.core.memory import Reason, Reject
+from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken, is_suspicious, take, until_changed
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.schema import Column
 from lakeward_outbox_source.outbox import Outbox, Written

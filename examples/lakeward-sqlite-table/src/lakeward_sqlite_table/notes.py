@@ -7,17 +7,17 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Final
 
-from lakeward.core.counts import Counts
-from lakeward.core.delivery import Settled
 from lakeward.core.events import ChangeEvent, Mark, Operation, Position, Unset
-from lakeward.core.evolution import Kind, SchemaChange
-from lakeward.core.facts import ObjectFacts
-from lakeward.core.fold import Row
-from lakeward.core.ledger import SourceObject
-from lakeward.core.loads import Reload, Whole
-from lakeward.core.memory import Base, Change, Hold, Memory, Reason, Record, Reject
+from lakeward.core.ledger.full_loads import Reload, Whole
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.merge.change_log import Base, Change, Hold, Memory, Reason, Record, Reject
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.delivery import Settled
+from lakeward.core.merge.facts import ObjectFacts
+from lakeward.core.merge.fold import Row
 from lakeward.core.ports import Ack, Mended
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 _RECORDS: Final = (
     Ack,

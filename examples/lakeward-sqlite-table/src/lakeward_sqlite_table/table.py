@@ -13,15 +13,15 @@ from lakeward.adapters.memory import Frame, MemoryTable
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import Key
-from lakeward.core.evolution import Recorded
-from lakeward.core.facts import Capability
-from lakeward.core.fold import Row
-from lakeward.core.known import Known
-from lakeward.core.memory import Memory
+from lakeward.core.merge.change_log import Memory
+from lakeward.core.merge.facts import Capability
+from lakeward.core.merge.fold import Row
+from lakeward.core.operations.key_state import Known
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Entry, Opened, Recalled, Resolved, Standing, Word
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
+from lakeward.core.schema_changes.evolution import Recorded
 from lakeward_sqlite_table.notes import read, written
 
 TYPES: Final = {"int": "INTEGER", "bigint": "INTEGER", "string": "TEXT"}

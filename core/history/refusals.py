@@ -1,0 +1,99 @@
+"""What no batch may do to a history, or to a table that is to be one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakeward.core.dimension import Dimension, Mode
+from lakeward.core.errors import ConfigError, SchemaConflict
+from lakeward.core.history.stored_options import SOFT, differences
+from lakeward.core.merge.facts import BatchFacts
+from lakeward.core.progress import Progress
+from lakeward.core.schema_changes.evolution import Evolution
+from lakeward.core.text.numbers import format_count
+
+
+def refuse_history(dimension: Dimension, facts: BatchFacts, evolution: Evolution) -> None:
+    """Raise ConfigError where the options of a history, or what else the table asks for, cannot be kept with it.
+
+    What rules make of several columns is a cell of a version as any other, as long as rows come whole: of one in
+    part it would have to be made again within the fold, for it may open a version.
+    """
+    if dimension.history is None:
+        return
+    dimension.history.check(str(dimension.name), evolution.schema, dimension.key)
+    if dimension.is_soft:
+        raise _cannot(
+            dimension, "its deletes are soft", "A version that ended is kept anyway: leave `deletes` out."
+        )
+    lacking = [name for name in evolution.absent if name in facts.remaking.columns]
+    if parts := sorted(facts.remaking.must):
+        found = f"rules make {', '.join(parts)} of several columns, of which an update may send some alone"
+        todo = "Nothing was applied. Leave those rules out, let updates send whole rows, or keep a mirror."
+        raise _cannot(dimension, found, todo)
+    if lacking:
+        found = f"rules make {', '.join(lacking)} of several columns, and the batch has not all of them"
+        todo = "Nothing was applied. Let the source write those columns again, or leave those rules out: then what "
+        raise _cannot(dimension, found, f"{todo}was made stays as it is.")
+
+
+def _cannot(dimension: Dimension, found: str, todo: str) -> ConfigError:
+    return ConfigError(f"{dimension.name}: its history cannot be kept like this", found=found, todo=todo)
+
+
+def refuse_other_history(dimension: Dimension, progress: Progress) -> None:
+    """Refuse to keep versions by other options than before: those that stand were made and are shown by those."""
+    if not progress.batch:
+        return
+    history, was = dimension.history, None if progress.history == SOFT else progress.history
+    if history is None or was is None:
+        if (history is None) != (was is None):
+            raise _other_mode(dimension, progress)
+        return
+    changed = list(differences(was, history, dimension.key, dimension.policies.renames))
+    if changed:
+        before = ", ".join(f"{name}: {one}" for name, one, _ in changed)
+        now = ", ".join(f"{name}: {one}" for name, _, one in changed)
+        raise SchemaConflict(
+            f"{dimension.name}: its history cannot be kept in another way",
+            found=f"its versions were made with {before}; the settings say {now}",
+            todo=f"Nothing of the table was changed. {_put_back(name for name, _, _ in changed)}, or "
+            "drop the table and what is kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table).",
+        )
+
+
+def _put_back(changed: Iterable[str]) -> str:
+    """Say what may be set as it was. A zone is that in which times are read, and may be right as it is now."""
+    if "source_zone" not in changed:
+        return "Set `track` and `history` as they were"
+    return (
+        "Days are cut in the zone in which the times of the table are read: its own `source_zone` or, where it has "
+        "none, that of [source], which was the only one for days in earlier versions of lakeward. Set what differs "
+        "as it was"
+    )
+
+
+def no_versions(table: object, asked: str) -> ConfigError:
+    """Return what to say of a mirror of which something is asked that only versions can tell."""
+    return ConfigError(
+        f"{table} is a mirror: it has no versions to {asked}",
+        found="it keeps the newest of each row alone",
+        todo='A table with `mode = "history"` keeps them (docs/explanation/history.md).',
+    )
+
+
+def _other_mode(dimension: Dimension, progress: Progress) -> SchemaConflict:
+    """Say that a mirror does not become a history, nor a history a mirror."""
+    was, is_ = Mode.MIRROR, Mode.HISTORY
+    found = (
+        f"it has the newest of each of {format_count(progress.rows, 'row')}, and how they were before is not known"
+    )
+    if dimension.history is None:
+        was, is_ = is_, was
+        found = f"it has {format_count(progress.rows, 'version')}, which a mirror has not"
+    return SchemaConflict(
+        f"{dimension.name}: a {was.value} cannot become a {is_.value}",
+        found=found,
+        todo=f"Nothing of the table was changed. Set `mode` to `{was.value}`, as it was, or "
+        "drop the table and what is kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table).",
+    )

@@ -1,0 +1,126 @@
+"""Snapshots that come behind newer ones: where one belongs in a history, and what it makes of it.
+
+It is taken whole, in a batch of the epoch that stands: nothing that is newer is undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import SourceError
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Position
+from lakeward.core.history.instants import instant_of_time
+from lakeward.core.history.older_snapshots import Span, Witness, witnessed
+from lakeward.core.history.version_checks import violation
+from lakeward.core.merge.change_log import HOLDING, Memory, Reason, Record
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.delivery import Delivery, Settled, record_of
+from lakeward.core.merge.facts import BatchFacts
+from lakeward.core.merge.fold import Row, columns_of, row_of
+from lakeward.core.progress import Progress
+from lakeward.core.text.numbers import format_count
+
+
+def span_of(dimension: Dimension, facts: BatchFacts, progress: Progress, records: Sequence[Record]) -> Span | None:
+    """Return for how long a snapshot counts that comes behind newer ones; None of any other batch.
+
+    `records` are those of all batches of the table. Raises SourceError where it cannot be told.
+    """
+    history, objects = dimension.history, [found.object for found in facts.objects]
+    if dimension.snapshots is None or history is None or not progress.batch or not objects:
+        return None
+    if facts.loaded != progress.epoch:
+        return None
+    known = [record for record in records if record.objects]
+    place = max(item.order for item in objects)
+    following = min((r for r in known if min(r.objects) > place), key=lambda r: min(r.objects), default=None)
+    if facts.time is None:
+        raise _cannot(dimension, objects[0].name, "nothing tells of which time it is: has it no row?")
+    if following is None or following.time is None:
+        raise _cannot(dimension, objects[0].name, "of the one behind it nothing tells of which time it is")
+    if any(record.truncates for record in records):
+        raise _cannot(dimension, objects[0].name, "rows were taken out of the table by `lakeward truncate`")
+    is_first = all(max(record.objects) >= min(item.order for item in objects) for record in known)
+    begins = instant_of_time(facts.time, history)
+    if is_first and history.first_load is not None:
+        begins = history.first_load
+    epoch = min(record.least.epoch for record in known if min(record.objects) > place)
+    orders = {item.order for item in objects}.union(*(record.objects for record in known))
+    # Of a folder a first file may come later: what is taken of one again never lies below what was taken before.
+    last = max(order for order in orders if order < min(following.objects))
+    position = Position(epoch, LOAD_SEQUENCE, last, 0)
+    return Span(begins, instant_of_time(following.time, history), position)
+
+
+def refuse_in_part(dimension: Dimension, facts: BatchFacts) -> None:
+    """Raise SourceError where rows of a snapshot that is spliced in would hold their keys: it is taken whole."""
+    held = sum(rows for reason, rows in facts.rejects.items() if reason in HOLDING)
+    unreadable = facts.rejects.get(Reason.UNREADABLE, 0)
+    if held or unreadable:
+        why = f"{held + unreadable:,} of its {format_count(facts.read, 'row')} cannot be applied"
+        raise _cannot(dimension, facts.objects[0].object.name, why)
+
+
+def refuse_broken(dimension: Dimension, facts: BatchFacts, keys: int, example: str) -> NoReturn:
+    """Raise SourceError: versions of so many keys would break a rule, for others altered them in the table."""
+    found = f"versions of {format_count(keys, 'key')} were altered by others: {example}"
+    raise _cannot(dimension, facts.objects[0].object.name, found)
+
+
+def _cannot(dimension: Dimension, name: str, found: str) -> SourceError:
+    return SourceError(
+        f"{dimension.name}: {name} is older than what the table shows, and cannot be put in its place",
+        found=found,
+        todo="Nothing of it was applied. Write it anew, move it away, or leave out whatever is older: "
+        '`older_snapshots = "skip"`.',
+    )
+
+
+def splice(
+    dimension: Dimension,
+    rows: Mapping[Key, Row],
+    memory: Memory,
+    delivery: Delivery,
+    span: Span,
+    facts: BatchFacts,
+) -> Settled:
+    """Work out what a snapshot between others does to a table that holds `rows`; of twins its last row counts."""
+    columns = columns_of(dimension)
+    if columns is None:
+        raise ValueError(f"{dimension.name} keeps no versions")
+    load = {event.key: event for event in sorted(delivery.events, key=lambda event: event.position)}
+    after: dict[Key, Row | None] = {}
+    wrong = []
+    for key in {**rows, **load}:
+        before = rows[key].versions if key in rows else ()
+        versions = witnessed(columns, before, _row(dimension, load.get(key)), span)
+        if versions != before:
+            after[key] = row_of(versions) if versions else None
+        if (broken := violation(columns, versions)) is not None and dimension.history is not None:
+            wrong.append(broken.told(dimension.history.shown))
+    if wrong:
+        refuse_broken(dimension, facts, len(wrong), min(wrong))
+    rejects, events = [*delivery.rejects], len(delivery.events)
+    return Settled(
+        rows=after,
+        changes=[],
+        bases=[],
+        holds=[],
+        closed={},
+        rejects=rejects,
+        record=record_of(delivery),
+        counts=Counts(read=events + len(rejects), quarantined=len(rejects), applied=events),
+        epoch=memory.epoch,
+        loaded=memory.loaded,
+        replaces=False,
+    )
+
+
+def _row(dimension: Dimension, event: ChangeEvent | None) -> Witness | None:
+    """Return the row that a snapshot has of a key, None where it has none; what it did not send is NULL."""
+    if event is None:
+        return None
+    found = {name: event.cells.get(name, UNSET) for name in dimension.schema.names}
+    return Witness({name: None if value is UNSET else value for name, value in found.items()}, event.position.row)

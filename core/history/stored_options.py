@@ -1,0 +1,106 @@
+"""The options of a history as its table keeps them: a small text, by which is seen that they are others now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.history.instants import shown
+from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Validity
+from lakeward.core.text.literals import text_of
+
+SOFT: Final = '{"deletes":"soft"}'
+"""What is said of a mirror that keeps rows which were deleted."""
+
+_Told: TypeAlias = dict[str, Any]
+
+
+def text_of_options(history: History, key: Sequence[str]) -> str:
+    """Return the options as one line of JSON: equal where equal versions come of them, whatever columns there are.
+
+    Options that are as if nobody had said them are left out, so that a later version may know more of them.
+
+    >>> text_of_options(History(previous_key=True), ["id"])
+    '{"previous_key":true}'
+    """
+    told = {name: value for name, value in _told(history, key).items() if value != _UNSAID[name]}
+    return json.dumps(told, sort_keys=True, separators=(",", ":"))
+
+
+def options_of(dimension: Dimension) -> str | None:
+    """Return what the progress of a table says of its history, or of soft deletes; None of any other mirror."""
+    if dimension.history is None:
+        return SOFT if dimension.is_soft else None
+    return text_of_options(dimension.history, dimension.key)
+
+
+def differences(
+    text: str, history: History, key: Sequence[str], renames: Mapping[str, str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield each option that is another than in a text of `text_of_options`: its name, what it was, and what it is.
+
+    `renames` says by old names what columns are called now.
+    """
+    was: _Told = {**_UNSAID, **json.loads(text)}
+    is_ = _told(history, key)
+    was["kinds"] = {renames.get(name, name): number for name, number in was["kinds"].items()}
+    if isinstance(was["validity"], dict):
+        was["validity"] = {name: renames.get(column, column) for name, column in was["validity"].items()}
+    named = sorted({*was["kinds"], *is_["kinds"]})
+    before, now = (_by_column(told, named) for told in (was, is_))
+    for name in {**before, **now}:
+        if before.get(name) != now.get(name):
+            yield name, _word(before.get(name)), _word(now.get(name))
+
+
+def _told(history: History, key: Sequence[str]) -> _Told:
+    form, default = history.shown, Kind.VERSION if history.track.but else Kind.OVERWRITE
+    named = {*history.track.columns, *history.kinds}.difference(key)
+    return {
+        "validity": _of_validity(history.validity),
+        "kind of all other columns": default.value,
+        "kinds": {n: history.kind(n).value for n in sorted(named) if history.kind(n) is not default},
+        "first_load": _instant(history.first_load, history),
+        "source_zone": history.zone if history.by_day else "UTC",
+        "previous_key": history.previous_key,
+        "valid_from": form.valid_from,
+        "valid_to": form.valid_to,
+        "is_current": form.is_current,
+        "type": str(form.type),
+        "open_end": _instant(form.open_end, history),
+        "closed": form.closed,
+        "surrogate": None if form.surrogate is None else form.surrogate.value,
+        "surrogate_column": None if form.surrogate is None else form.surrogate_column,
+        "known": history.known,
+        "known_from": form.known_from if history.known else None,
+        "known_to": form.known_to if history.known else None,
+    }
+
+
+def _of_validity(validity: Validity) -> object:
+    if isinstance(validity, ByColumn):
+        return {"column": validity.column}
+    return "run" if isinstance(validity, ByRun) else "time"
+
+
+def _instant(instant: int | None, history: History) -> str | None:
+    type_ = history.shown.type
+    return None if instant is None else text_of(shown(instant, type_), type_)
+
+
+def _by_column(told: _Told, named: Sequence[str]) -> Mapping[str, object]:
+    """Return options with the kind of each of these columns beside the others."""
+    kinds, default = told["kinds"], told["kind of all other columns"]
+    options = {name: value for name, value in told.items() if name != "kinds"}
+    return {**options, **{f"kind of {name}": kinds.get(name, default) for name in named}}
+
+
+def _word(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {text}" for name, text in value.items())
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_UNSAID: Final[Mapping[str, Any]] = _told(History(), ())

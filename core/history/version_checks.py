@@ -1,0 +1,90 @@
+"""What must be true of the versions of each key, whatever made them; checked before they are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import pairwise
+
+from lakeward.core.history.instants import shown
+from lakeward.core.history.options import Shown
+from lakeward.core.history.versions import Columns, Version, Versions
+from lakeward.core.text.literals import text_of
+
+
+class Broken(Enum):
+    """A rule that versions break; the last two are of rows, and broken by others alone."""
+
+    EMPTY = "a version ends where it begins, or before"
+    OVERLAP = "two versions are valid at once"
+    TWO_CURRENT = "two versions are current"
+    GAP = "between two versions there is none, though the row was not deleted"
+    EQUAL = "a version is equal to the one that it follows at once"
+    UNDATED = "a version does not say when it begins"
+    CONTRARY = "the columns of a version contradict each other on whether it is current"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that is broken, and by which version."""
+
+    rule: Broken
+    version: Version
+
+    def told(self, form: Shown) -> str:
+        """Return it in words: the rule, and where the version begins, as the table shows it."""
+        begins = text_of(shown(self.version.valid_from, form.type), form.type)
+        return f"{self.rule.value} ({form.valid_from} = {begins})"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A key of which the versions break a rule: the texts of its parts, as a list in JSON, and where one begins.
+
+    That is the version that breaks the rule, as its table shows it; None where it does not say when it begins.
+    """
+
+    key: str
+    rule: Broken
+    begins: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What there is in a whole history: so many keys and versions, and how many keys break which rule.
+
+    A key counts once, by the first rule that it breaks. `examples` are some of these keys, a few of each rule, rule
+    by rule.
+    """
+
+    keys: int = 0
+    versions: int = 0
+    broken: Mapping[Broken, int] = field(default_factory=dict)
+    examples: Sequence[Finding] = ()
+
+    @property
+    def wrong(self) -> int:
+        """How many keys break a rule."""
+        return sum(self.broken.values())
+
+
+def violation(columns: Columns, versions: Versions) -> Violation | None:
+    """Return the first rule that the versions of a key break, or None where they are right."""
+    for version in versions:
+        if version.valid_to is not None and version.valid_to <= version.valid_from:
+            return Violation(Broken.EMPTY, version)
+    if len(current := [version for version in versions if version.is_current]) > 1:
+        return Violation(Broken.TWO_CURRENT, current[0])
+    for one, following in pairwise(versions):
+        if one.valid_to is None or one.valid_to > following.valid_from:
+            return Violation(Broken.OVERLAP, following)
+        if one.valid_to < following.valid_from and not one.deleted:
+            return Violation(Broken.GAP, following)
+        if one.valid_to == following.valid_from and columns.same(one.cells, following.cells):
+            return Violation(Broken.EQUAL, following)
+    return None if _ends_well(versions) else Violation(Broken.GAP, versions[-1])
+
+
+def _ends_well(versions: Versions) -> bool:
+    return not versions or versions[-1].is_current or versions[-1].deleted

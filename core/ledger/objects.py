@@ -1,0 +1,420 @@
+"""What is known of the objects of a source, and which of them a batch takes next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from hashlib import sha256
+from typing import Any, Final
+
+from lakeward.core.checks.log_restart import LogRestart
+from lakeward.core.checks.log_steps import LogReached
+from lakeward.core.dimension import Older
+from lakeward.core.events import Position
+from lakeward.core.ledger import full_loads, listing_checks
+from lakeward.core.ledger.full_loads import UNNAMED, Awaited, Load, Naming
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.reporting.notices import SentEntry
+from lakeward.core.schema import Schema
+from lakeward.core.verification.source_verification import SourceVerdict
+
+PIPELINE: Final = "*"
+"""Under this name, which no table has, the ledger keeps what is of the pipeline as a whole: what was told."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceObject:
+    """A file of a source table.
+
+    `order` is its place among the table's objects, read from its name; `size` is in
+    bytes, `modified` in microseconds since 1970. `etag` tells its content from another,
+    where that is known: a store's own tag, or a hash.
+    """
+
+    name: str
+    order: int
+    size: int
+    modified: int
+    etag: str | None = None
+
+    @property
+    def version(self) -> str:
+        """What the object is as it was listed, in one line."""
+        return f"{self.name} {self.size} {self.modified}"
+
+
+def digest_of(objects: Iterable[SourceObject]) -> str:
+    """Return what these versions of objects, in any order, are known by: the same in every process."""
+    versions = sorted(item.version for item in objects)
+    return sha256("\n".join(versions).encode()).hexdigest()[:16]
+
+
+class ObjectState(Enum):
+    """What became of an object; `docs/reference/ledger.md` explains each."""
+
+    SEEN = "seen"
+    APPLIED = "applied"
+    QUARANTINED = "quarantined"
+    VANISHED = "vanished"
+    REWRITTEN = "rewritten"
+    ARCHIVED = "archived"
+    SUPERSEDED = "superseded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRecord:
+    """What the ledger has of an object.
+
+    `first_seen` is in microseconds since 1970, and None where only a lost ledger knew it.
+    `least` and `greatest` are positions below and above all of its rows.
+    """
+
+    object: SourceObject
+    state: ObjectState
+    first_seen: int | None = None
+    batch: int | None = None
+    rows: int | None = None
+    least: Position | None = None
+    greatest: Position | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What the ledger says of a table as a whole.
+
+    `waiting` are objects that were seen and are in no batch yet; `checked` are times of
+    modification at which applied objects were found to have the content that was applied.
+    `listed` is when all objects were listed last, in microseconds since 1970, `batch` the
+    newest batch that the ledger knows. `alarms` stood at the end of the last run, and
+    `acked` is what operators let pass, by the code of the alarm. `awaited` is the full load
+    that the table waited for, `failure` the error that ended its last run, `verdict` what its last verification
+    against its source found. Of the pipeline as a whole, `sent` is what notifiers took.
+    """
+
+    waiting: Mapping[str, SourceObject] = field(default_factory=dict)
+    checked: Mapping[str, int] = field(default_factory=dict)
+    listed: int | None = None
+    batch: int = 0
+    alarms: tuple[Alarm, ...] = ()
+    acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    awaited: Awaited | None = None
+    failure: Failure | None = None
+    verdict: SourceVerdict | None = None
+    sent: tuple[SentEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notes:
+    """What is to be written into the ledger of a table, at once; None leaves a thing as it is.
+
+    `anew` forgets all that was there before. Of an object that is known the time when it was
+    first seen stays. `states` are new states by name, of objects that are known: only what is
+    applied or waits can vanish. With `looked`, the table waits for what is `awaited` now, or for
+    nothing. With `has_ended`, a run of the table ended with a `failure`, or without one. `verdict` is that of a
+    verification against the source, `sent` all that notifiers are known to have taken.
+    """
+
+    anew: bool = False
+    records: Sequence[ObjectRecord] = ()
+    states: Mapping[ObjectState, Collection[str]] = field(default_factory=dict)
+    checked: Mapping[str, int] = field(default_factory=dict)
+    listed: int | None = None
+    batch: int | None = None
+    alarms: Sequence[Alarm] | None = None
+    acked: Mapping[str, frozenset[str]] | None = None
+    looked: bool = False
+    awaited: Awaited | None = None
+    has_ended: bool = False
+    failure: Failure | None = None
+    verdict: SourceVerdict | None = None
+    sent: Sequence[SentEntry] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What is known of a table's objects before they are listed.
+
+    `seen` are those of all batches, `last` is the name of the last that was applied, and
+    `waiting` are others that an earlier run saw. At or below the order `floor` nothing may
+    appear any more (None: anything may). Where `start` names an object, only what does not
+    precede it in order needs to be listed; once it is, `start` is the text before which no name
+    was. `acked` is what operators let pass, by code.
+
+    Changes at or below the order `cut`, and objects of the versions `left`, are of epochs before
+    that of the table. Where a full `load` must come first, it was `awaited` by an earlier run;
+    it is `now`, in microseconds since 1970. A table `begins` before its first batch.
+    """
+
+    seen: Mapping[str, SourceObject] = field(default_factory=dict)
+    floor: int | None = None
+    last: str | None = None
+    waiting: Mapping[str, SourceObject] = field(default_factory=dict)
+    vanished: frozenset[str] = frozenset()
+    checked: Mapping[str, int] = field(default_factory=dict)
+    start: str | None = None
+    acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    cut: int | None = None
+    left: frozenset[str] = frozenset()
+    load: Load | None = None
+    awaited: Awaited | None = None
+    now: int = 0
+    begins: bool = False
+
+    def passed(self, code: str) -> frozenset[str]:
+        """Return what an operator let pass of an alarm."""
+        return self.acked.get(code, frozenset())
+
+    def has_applied(self, item: SourceObject) -> bool:
+        """Whether an object was applied as it is, in whichever epoch."""
+        before = self.seen.get(item.name)
+        return item.version in self.left or (before is not None and before.version == item.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one batch may take: at least one object, whatever its size."""
+
+    files: int = 1000
+    bytes: int = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The objects of the next batch, in order, and what waits behind them.
+
+    `others` are the names of files beside them that are none of the source's; `late` are
+    those of the batch that lie before one that was applied already; `left` are the objects
+    behind the batch. `aside` are objects that an operator or the settings left out for good, `vanished` and
+    `returned` applied ones that are newly gone or there again, `leftovers` applied ones that
+    should be in the archive. `checked` are applied objects that were touched and have the
+    content that was applied, with the time. `is_whole` says that all objects were listed.
+    With `load` they are a full load, whole, which begins that epoch, or a snapshot of it that is older than what
+    the table shows; else, where one is `awaited`, there are none. A snapshot whose name tells its time `is_first`
+    where no other was applied. `overtaken` are objects that earlier runs saw, of an epoch before it: they are never
+    applied. `columns` are those of the table as it stands, None where
+    there is none yet, or they are not those of its source: objects that do not tell theirs have these. At the
+    `restarts` the log of the source starts over, and places of changes are lifted; `reached` is how far the table
+    has come in that log. Of an object of a partition of a topic `partition_end` is the order behind all of that
+    partition, by its name. `order_by` and `key_form` are what the source says. `header` has the columns as the last
+    header before the batch had them, where that is another order than was declared. With a `load_writer` the rows
+    of nothing but a full load may be written as they are read, as `core.pipeline.direct_load` says.
+    """
+
+    objects: tuple[SourceObject, ...] = ()
+    files_left: int = 0
+    bytes_left: int = 0
+    others: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
+    left: tuple[SourceObject, ...] = ()
+    aside: tuple[SourceObject, ...] = ()
+    vanished: tuple[str, ...] = ()
+    returned: tuple[str, ...] = ()
+    leftovers: tuple[SourceObject, ...] = ()
+    checked: Mapping[str, int] = field(default_factory=dict)
+    is_whole: bool = True
+    load: int | None = None
+    awaited: Awaited | None = None
+    overtaken: tuple[str, ...] = ()
+    columns: Schema | None = None
+    is_first: bool = False
+    restarts: tuple[LogRestart, ...] = ()
+    reached: LogReached = field(default_factory=LogReached)
+    order_by: str | None = None
+    key_form: str | None = None
+    header: tuple[str, ...] | None = None
+    partition_end: Callable[[str], int | None] = field(default=lambda _: None, compare=False)
+    load_writer: Callable[[Schema, Any], Any] | None = field(default=None, compare=False)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the batch."""
+        return sum(item.size for item in self.objects)
+
+    def with_more(self, files: int) -> Taken:
+        """Return the batch with so many of the objects behind it."""
+        more = self.left[:files]
+        return replace(
+            self,
+            objects=(*self.objects, *more),
+            left=self.left[len(more) :],
+            files_left=self.files_left - len(more),
+            bytes_left=self.bytes_left - sum(item.size for item in more),
+        )
+
+
+NOTHING_SEEN: Final = Past()
+
+
+def take(
+    table: str,
+    listed: Iterable[SourceObject],
+    past: Past = NOTHING_SEEN,
+    limits: Limits | None = None,
+    naming: Naming = UNNAMED,
+    *,
+    keeps: bool = True,
+    archived: str | None = None,
+) -> Taken:
+    """Choose the next objects: unseen ones, in order, within the limits; or a full load that is awaited, whole.
+
+    `keeps` says that applied objects stay where they are; else they go into an archive. `archived` is one that
+    the archive has already, where the table begins.
+    Raises AlarmRaised, before anything is applied, for what may mean loss: LEDGER-001 to 006.
+    """
+    ordered = sorted(listed, key=lambda item: (item.order, item.name))
+    if past.load is not None:
+        return _take_load(table, past.load, ordered, past, naming, keeps=keeps)
+    overtaken = [item for item in past.waiting.values() if full_loads.is_older(item, past, naming)]
+    waiting = {name: item for name, item in past.waiting.items() if item not in overtaken}
+    past = replace(past, waiting=waiting)
+    ordered = [item for item in ordered if not full_loads.is_older(item, past, naming)]
+    names = {item.name for item in ordered}
+    listing_checks.refuse_equal_orders(table, ordered)
+    if keeps and past.start is None:
+        listing_checks.refuse_emptied(table, names, past)
+    listing_checks.refuse_rewritten(table, ordered, past)
+    listing_checks.refuse_gone(table, names, past)
+    let_pass = past.passed("LEDGER-001")
+    unseen = [item for item in ordered if item.name not in past.seen and item.name not in let_pass]
+    listing_checks.refuse_missed(table, unseen, archived, past, naming)
+    listing_checks.refuse_late(table, unseen, past, naming)
+    listing_checks.refuse_other_places(table, [item for item in ordered if item.name not in let_pass], past)
+    listing_checks.refuse_gap(table, unseen, past, naming.number)
+    chosen, left = _within(limits or Limits(), unseen)
+    is_whole = past.start is None
+    return Taken(
+        tuple(chosen),
+        len(left),
+        sum(item.size for item in left),
+        late=_late(chosen, past, naming),
+        left=tuple(left),
+        aside=tuple(item for item in ordered if item.name in let_pass and item.name not in past.seen),
+        vanished=tuple(past.seen.keys() - names - past.vanished) if keeps and is_whole else (),
+        returned=tuple(name for name in past.vanished if name in names and name in past.seen),
+        leftovers=() if keeps else tuple(item for item in ordered if item.name in past.seen),
+        checked=_checked(ordered, past),
+        is_whole=is_whole,
+        overtaken=tuple(item.name for item in overtaken),
+        partition_end=naming.partition_end,
+    )
+
+
+def _late(chosen: Sequence[SourceObject], past: Past, naming: Naming) -> tuple[str, ...]:
+    """Return the objects that lie before one that was applied already, of their partition of a topic."""
+    highest: dict[int | None, int] = {}
+    for item in past.seen.values() if chosen else ():
+        end = naming.partition_end(item.name)
+        highest[end] = max(item.order, highest.get(end, item.order))
+    return tuple(i.name for i in chosen if i.order < highest.get(naming.partition_end(i.name), i.order))
+
+
+def _take_load(
+    table: str, load: Load, ordered: Sequence[SourceObject], past: Past, naming: Naming, *, keeps: bool
+) -> Taken:
+    """Choose all objects of a full load once it is whole, and nothing before that."""
+    found = full_loads.find_load(table, load, ordered, past, naming, keeps=keeps)
+    is_dated = all(naming.is_dated(item.name) for item in found.objects)
+    is_spliced = load.older is Older.SPLICE and is_dated and bool(full_loads.older(found.objects, past, naming))
+    if load.settles is not None:
+        listing_checks.refuse_changes(table, found.behind)
+        if not is_spliced:
+            listing_checks.refuse_older_snapshot(table, found.objects, past, naming)
+        listing_checks.refuse_equal_snapshots(table, (*past.seen.values(), *found.objects, *found.later), naming)
+        if keeps and not ordered and past.seen and past.now - found.awaited.unchanged >= load.settles:
+            listing_checks.refuse_emptied(table, (), past)
+    overtaken = [item for item in past.waiting.values() if full_loads.is_older(item, past, naming)]
+    unapplied = {item.name: item for item in past.waiting.values() if item not in overtaken}
+    taken = Taken(
+        left=(*found.objects, *found.behind, *found.later),
+        aside=found.skipped,
+        awaited=found.awaited,
+        overtaken=tuple(i.name for i in overtaken),
+    )
+    if not found.is_whole:
+        return taken
+    listing_checks.refuse_equal_orders(table, found.objects)
+    behind = (*found.behind, *found.later)
+    now_there = {item.name for item in (*found.objects, *behind)}
+    listing_checks.refuse_gone(table, now_there, replace(past, waiting=unapplied, seen={}, start=None))
+    listing_checks.refuse_gap(table, found.objects, replace(past, seen={}), naming.number)
+    return replace(
+        taken,
+        objects=found.objects,
+        files_left=len(behind),
+        bytes_left=sum(item.size for item in behind),
+        left=behind,
+        load=load.epoch - is_spliced,
+        is_first=is_dated and full_loads.is_first(found.objects, past, naming),
+    )
+
+
+def _within(limits: Limits, unseen: Sequence[SourceObject]) -> tuple[list[SourceObject], Sequence[SourceObject]]:
+    chosen: list[SourceObject] = []
+    size = 0
+    for item in unseen[: limits.files]:
+        size += item.size
+        if chosen and size > limits.bytes:
+            break
+        chosen.append(item)
+    return chosen, unseen[len(chosen) :]
+
+
+def touched(listed: Iterable[SourceObject], past: Past) -> Sequence[SourceObject]:
+    """Return the applied objects whose content must be looked at to know whether they were rewritten.
+
+    They have the size that they had, another time, and no tag that would tell.
+    """
+    found = []
+    for item in listed:
+        before = past.seen.get(item.name)
+        if before is None or before.modified == item.modified or before.size != item.size:
+            continue
+        is_known = past.checked.get(item.name) == item.modified or item.version in past.passed("LEDGER-002")
+        if not is_known and before.etag is not None and item.etag is None:
+            found.append(item)
+    return found
+
+
+def _checked(listed: Iterable[SourceObject], past: Past) -> Mapping[str, int]:
+    return {
+        item.name: item.modified
+        for item in listed
+        if item.etag is not None
+        and (before := past.seen.get(item.name)) is not None
+        and before.modified != item.modified
+        and past.checked.get(item.name) != item.modified
+    }
+
+
+def is_suspicious(listed: Iterable[SourceObject], past: Past) -> bool:
+    """Whether a listing from the mark on lacks even the objects that were applied: then all must be listed."""
+    return past.start is not None and not any(item.name in past.seen for item in listed)
+
+
+def until_changed(taken: Taken, now: Mapping[str, SourceObject]) -> Taken:
+    """Return the objects before the first that changed while it was read; the rest waits, all of a full load."""
+    kept: list[SourceObject] = []
+    for item in taken.objects:
+        if now.get(item.name) != item:
+            break
+        kept.append(item)
+    if taken.load is not None and len(kept) < len(taken.objects):
+        kept = []
+    left = taken.objects[len(kept) :]
+    files, size = taken.files_left + len(left), taken.bytes_left + sum(item.size for item in left)
+    late = tuple(item.name for item in kept if item.name in taken.late)
+    return Taken(
+        tuple(kept),
+        files,
+        size,
+        taken.others,
+        late,
+        left=(*left, *taken.left),
+        load=taken.load,
+        columns=taken.columns,
+        is_first=taken.is_first,
+        restarts=taken.restarts,
+        partition_end=taken.partition_end,
+    )

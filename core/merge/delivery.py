@@ -1,0 +1,102 @@
+"""What arrives at a table in one batch, and what it amounts to: two values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakeward.core.checks.source_clock import latest
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
+from lakeward.core.merge.change_log import Base, Change, Hold, Memory, Record, Reject
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.fold import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A person's word on a quarantined event: mended, or given up (`mended` is None)."""
+
+    position: Position
+    mended: ChangeEvent | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A batch as it arrives: events and rejects in any order, and what a person resolved.
+
+    `loaded` names the epoch whose full load is complete with this delivery. `believed` is
+    the latest source time that moves the mark (None: any does). `ran` is when the batch was
+    begun, in microseconds since 1970: it dates in a history what the source does not. What is `by_hand` comes of
+    no object of the source: an operator said it. `own_times` is that of `BatchFacts`, `is_first` and
+    `suspect_objects` are those of the plan. `object_names` are those of the source's objects by their order, for
+    words: one that it lacks is called by its order.
+    """
+
+    number: int
+    events: Sequence[ChangeEvent] = ()
+    rejects: Sequence[Reject] = ()
+    resolutions: Sequence[Resolution] = ()
+    loaded: int | None = None
+    believed: int | None = None
+    ran: int = 0
+    by_hand: bool = False
+    own_times: bool = False
+    is_first: bool = False
+    suspect_objects: frozenset[int] = frozenset()
+    object_names: Mapping[int, str] = field(default_factory=dict)
+
+    def object_of(self, place: Position) -> str:
+        """Return what the object of an event is called."""
+        return self.object_names.get(place.object, str(place.object))
+
+
+@dataclass(slots=True, kw_only=True)
+class Settled:
+    """What a delivery amounts to; nothing of it is done yet.
+
+    `rows` maps each touched key to its new row, or None where it goes; in a history the row has
+    all versions of its key. With `replaces` everything of earlier epochs goes as well, memory and,
+    but for a history, rows. `log_regressions` is that of `Resolved`.
+    """
+
+    rows: dict[Key, Row | None]
+    changes: list[Change]
+    bases: list[Base]
+    holds: list[Hold]
+    closed: dict[Position, ChangeEvent | None]
+    rejects: list[Reject]
+    record: Record | None
+    counts: Counts
+    epoch: int
+    loaded: int
+    replaces: bool
+    log_regressions: Mapping[int, int] = field(default_factory=dict)
+
+
+def without_known_objects(memory: Memory, delivery: Delivery) -> tuple[list[ChangeEvent], list[Reject], int]:
+    """Return events and rejects of objects that come for the first time, and how many came with an object again."""
+    events = [event for event in delivery.events if not memory.has_object(event.position)]
+    rejects = [reject for reject in delivery.rejects if not memory.has_object(reject.position)]
+    return events, rejects, len(delivery.events) + len(delivery.rejects) - len(events) - len(rejects)
+
+
+def record_of(delivery: Delivery) -> Record | None:
+    """Return the batch record of a delivery, or None where nothing arrived; what is by hand moves no mark."""
+    arrived = [(event.position, event.time) for event in delivery.events]
+    arrived += [(reject.position, reject.time) for reject in delivery.rejects]
+    if not arrived:
+        return None
+    placed = [event.position for event in delivery.events]
+    placed += [reject.position for reject in delivery.rejects if reject.has_place]
+    bounds = placed or [position for position, _ in arrived]
+    loads = frozenset(position.epoch for position in placed if position.sequence == LOAD_SEQUENCE)
+    of_source = () if delivery.by_hand else arrived
+    return Record(
+        delivery.number,
+        frozenset(position.object for position, _ in of_source),
+        min(bounds),
+        max(bounds),
+        latest((time for _, time in of_source), delivery.believed),
+        loads,
+        truncates=tuple(e.position for e in delivery.events if e.operation is Operation.TRUNCATE),
+    )

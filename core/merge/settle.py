@@ -1,0 +1,86 @@
+"""What a delivery does to a table: `settle` works out the rows, the memory and the counts.
+
+Each phase is a module of `lakeward.core.merge.settling`, and hands a value to the next: what the table has before
+(`Before`), what the delivery brought (`Arrived`), what of that no hold stops (`Passing`), and what the rows become
+(`Outcome`). Then it is known what became of each event, and what is to be remembered. `absorb` carries that out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.events import Key
+from lakeward.core.merge.change_log import Memory, leave_departures, next_mark
+from lakeward.core.merge.delivery import Delivery, Settled, record_of
+from lakeward.core.merge.fold import Row
+from lakeward.core.merge.settling.arrivals import Arrived, sort_out
+from lakeward.core.merge.settling.change_log_entries import bases_to_remember, changes_to_remember
+from lakeward.core.merge.settling.effective_times import dated_delivery
+from lakeward.core.merge.settling.folding import Outcome, fold
+from lakeward.core.merge.settling.hold_filter import Passing, let_through
+from lakeward.core.merge.settling.late_refusals import hold, refused
+from lakeward.core.merge.settling.log_regressions import find_regressions
+from lakeward.core.merge.settling.table_before import Before
+from lakeward.core.merge.settling.verdicts import counts_of, incomplete_rows, judge
+
+
+def settle(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Settled:
+    """Work out what `delivery` does to a table that holds `rows` and remembers `memory`."""
+    dated = dated_delivery(dimension, delivery)
+    before = Before.of(dimension, rows, memory, dated)
+    arrived, passing, outcome = _folded(before, sort_out(before, dated), dated)
+    verdicts = judge(before, arrived, passing, outcome)
+    closed = arrived.closed | dict.fromkeys(passing.overruled(arrived.holds))
+    known = {*memory.holds, *closed}
+    return Settled(
+        rows={key: row for key, row in outcome.rows.items() if key not in outcome.broken},
+        changes=changes_to_remember(before, arrived, passing, verdicts),
+        bases=bases_to_remember(before, arrived, passing),
+        holds=[one for position, one in arrived.holds.items() if position not in known],
+        closed=closed,
+        rejects=[*arrived.rejects, *incomplete_rows(before, passing, outcome)],
+        record=record_of(delivery),
+        counts=counts_of(before, arrived, passing, outcome, verdicts),
+        epoch=before.epoch,
+        loaded=max(memory.loaded, delivery.loaded or 0),
+        replaces=before.replaces,
+        log_regressions=find_regressions(before, dated),
+    )
+
+
+def _folded(before: Before, arrived: Arrived, delivery: Delivery) -> tuple[Arrived, Passing, Outcome]:
+    """Fold what passes, and again without what turns out to be none that can be applied, until all of it can."""
+    while True:
+        passing = let_through(before, arrived)
+        outcome = fold(before, passing)
+        if not (rejects := refused(passing, outcome)):
+            return arrived, passing, outcome
+        arrived = hold(before.dimension, arrived, rejects, delivery)
+
+
+def absorb(dimension: Dimension, memory: Memory, settled: Settled) -> Memory:
+    """Return the memory as of the batch that `settled` became; its mark says how far to `trim`."""
+    epoch = settled.epoch
+    after = Memory(
+        epoch=epoch,
+        loaded=settled.loaded,
+        mark=memory.mark,
+        records=[*memory.records, *([settled.record] if settled.record else [])],
+        changes={p: c for p, c in memory.changes.items() if p.epoch >= epoch},
+        bases={} if settled.replaces else dict(memory.bases),
+        holds={p: h for p, h in memory.holds.items() if p.epoch >= epoch},
+        closed={**memory.closed, **settled.closed},
+        unsettled=[*memory.unsettled],
+    )
+    resolved = {*settled.closed, *(hold.position for hold in settled.holds)}
+    after.changes = {p: change for p, change in after.changes.items() if p not in resolved}
+    after.changes.update((change.event.position, change) for change in settled.changes)
+    for base in settled.bases:
+        after.bases.setdefault(base.key, base)
+    after.holds.update((hold.position, hold) for hold in settled.holds)
+    after.holds = {p: hold for p, hold in after.holds.items() if p not in settled.closed}
+    if isinstance(dimension.lateness, Ordered):
+        leave_departures(dimension, after, settled.rows)
+    after.mark = next_mark(after, dimension.lateness)
+    return after

@@ -1,0 +1,155 @@
+"""What the rows become: what passes, folded over the rows that stand, or over the memory where those do not tell.
+
+The usual event is newer than the row it meets, so a batch is folded over the stored rows. The memory is read only
+for the keys that this does not settle, which are slow: those with an event that is not newer, absent keys whose
+event is not above the high-water mark, held keys, keys joined by key changes, and, under a late truncate, all that
+is remembered.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.history.versions import spliced
+from lakeward.core.merge.fold import Folded, Row, apply, at_its_end
+from lakeward.core.merge.key_chains import chains
+from lakeward.core.merge.settling.events_by_key import EventsByKey
+from lakeward.core.merge.settling.hold_filter import Passing
+from lakeward.core.merge.settling.table_before import Before
+
+Links: TypeAlias = Mapping[Key, set[Key]]
+"""For each key those that key changes join to it at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The row of each touched key, or None where it goes; the folds that made them, each of a chain of keys.
+
+    The versions of `broken` keys break a rule, which is given in words.
+    """
+
+    rows: Mapping[Key, Row | None]
+    folds: Sequence[Folded]
+    broken: Mapping[Key, str]
+
+    def incomplete(self, events: Iterable[ChangeEvent]) -> set[Position]:
+        """Return which of the events found no row to complete."""
+        if not any(folded.incomplete for folded in self.folds):
+            return set()
+        by_position = {event.position: event for event in events}
+        return {
+            position
+            for folded in self.folds
+            for position in folded.incomplete & by_position.keys()
+            if folded.is_waiting(by_position[position])
+        }
+
+    @property
+    def used(self) -> set[Position]:
+        """The events that the rows still show."""
+        return {position for folded in self.folds for position in folded.used}
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """Keys that are folded together: from which rows on, and over what is remembered of them."""
+
+    keys: set[Key]
+    rows: Mapping[Key, Row]
+    remembered: Sequence[ChangeEvent]
+
+
+def fold(before: Before, passing: Passing) -> Outcome:
+    """Fold what passes over the rows, chain by chain."""
+    rows = {key: unless_bare(before.rows.get(key)) for key in before.ended}
+    folds = []
+    passed = EventsByKey.of(passing.passed)
+    for chain in chains_to_fold(before, passing):
+        folded = apply(before.dimension, chain.rows, [*chain.remembered, *passed.of_keys(chain.keys)])
+        folds.append(folded)
+        for key in chain.keys:
+            rows[key] = unless_bare(whole(before, key, chain.rows.get(key), folded.rows.get(key)))
+    broken = {key: wrong for key, row in rows.items() if (wrong := before.violation(row)) is not None}
+    return Outcome(rows, folds, broken)
+
+
+def chains_to_fold(before: Before, passing: Passing) -> Iterator[_Chain]:
+    """Yield the chains of the touched keys: slow ones from the mark on, the others from what stands."""
+    links = link_keys(before, passing)
+    slow = slow_keys(before, passing, links)
+    for keys in chains(slow, links):
+        yield _Chain(keys, rows_at_mark(before, keys), before.remembered_by_key.of_keys(keys))
+    truncates = before.truncates
+    for keys in chains(touched_keys(before, passing) - slow, links):
+        standing = {key: at_its_end(row) for key in keys if (row := before.standing(key)) is not None}
+        yield _Chain(keys, standing, truncates)
+
+
+def touched_keys(before: Before, passing: Passing) -> set[Key]:
+    """Return the keys of what passes; a truncate touches all rows."""
+    if any(event.operation is Operation.TRUNCATE for event in passing.passed):
+        return passing.keys | set(before.rows)
+    return passing.keys
+
+
+def link_keys(before: Before, passing: Passing) -> Links:
+    """Join the keys that key changes, remembered or passing, make one chain."""
+    links: dict[Key, set[Key]] = defaultdict(set)
+    for event in [*before.remembered, *passing.passed]:
+        if event.old_key is not None:
+            links[event.key].add(event.old_key)
+            links[event.old_key].add(event.key)
+    return links
+
+
+def slow_keys(before: Before, passing: Passing, links: Links) -> set[Key]:
+    """Return the touched keys whose state must be worked out from the memory."""
+    if before.is_ordered:
+        return set()
+    high_water = before.high_water
+    unsettled = {event.position for event in passing.waited}
+    truncates = [event for event in passing.passed if not event.keys]
+    is_late = any(high_water is not None and event.position <= high_water for event in truncates)
+    slow = remembered_keys(before) if is_late else set[Key]()
+    for event in passing.passed:
+        for key in event.keys:
+            is_joined = key in links or event.position in unsettled
+            if is_joined or not is_newest(event, before.rows.get(key), high_water):
+                slow.add(key)
+    return {key for chain in chains(slow, links) for key in chain}
+
+
+def is_newest(event: ChangeEvent, row: Row | None, high_water: Position | None) -> bool:
+    """Whether an event is newer than all that there is of a key; where no row tells, than all that there is."""
+    if row is None or row.deleted:
+        return high_water is None or event.position.mark > high_water.mark
+    return event.position > row.position
+
+
+def remembered_keys(before: Before) -> set[Key]:
+    """Return the keys of all that is remembered, or waits."""
+    events = [*before.remembered, *before.waited]
+    return {key for event in events for key in event.keys} | set(before.bases)
+
+
+def rows_at_mark(before: Before, keys: Iterable[Key]) -> dict[Key, Row]:
+    """Return the rows as they stood before everything that is remembered of these keys."""
+    rows = {key: before.bases[key].row if key in before.bases else before.rows.get(key) for key in keys}
+    return {key: at_its_end(row) for key, row in rows.items() if row is not None}
+
+
+def whole(before: Before, key: Key, base: Row | None, row: Row | None) -> Row | None:
+    """Return a row with all versions of its key: a fold has those from its base on."""
+    if row is None or before.columns is None or key not in before.rows:
+        return row
+    versions = () if base is None else base.versions
+    return replace(row, versions=spliced(before.rows[key].versions, versions, row.versions))
+
+
+def unless_bare(row: Row | None) -> Row | None:
+    """Return a row, or None where nothing is left of it."""
+    return None if row is None or row.is_bare else row

@@ -1,0 +1,70 @@
+"""What passes the holds, and what waits behind them, keys of key changes included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakeward.core.events import ChangeEvent, Key, Position
+from lakeward.core.merge.change_log import Hold
+from lakeward.core.merge.settling.arrivals import Arrived
+from lakeward.core.merge.settling.table_before import Before
+from lakeward.core.merge.truncates import Truncates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passing:
+    """The events that are `passed` on, in position order, and those that are `waiting` behind a hold.
+
+    Some of both `waited` before. The `truncates` are those that are remembered, and those that pass.
+    """
+
+    passed: Sequence[ChangeEvent]
+    waiting: Sequence[ChangeEvent]
+    waited: Sequence[ChangeEvent]
+    truncates: Truncates
+
+    @property
+    def keys(self) -> set[Key]:
+        """The keys of what passes."""
+        return {key for event in self.passed for key in event.keys}
+
+    def overruled(self, holds: Mapping[Position, Hold]) -> list[Position]:
+        """Return which rows that hold their keys matter no more, for they lie below a truncate."""
+        return [position for position, hold in holds.items() if self.truncates.overrule(position, hold.reason)]
+
+
+def let_through(before: Before, arrived: Arrived) -> Passing:
+    """Sort the candidates into those that pass and those that wait behind a hold.
+
+    A key change that waits holds both its keys; a truncate passes every hold, and
+    what is held or waits below it is superseded by it.
+    """
+    waited = [e for e in before.waited if e.position.epoch == before.epoch and e.position not in arrived.closed]
+    open_ = [e for e in [*arrived.fresh, *waited, *arrived.mended] if e.position not in arrived.holds]
+    candidates = sorted(open_, key=lambda event: event.position)
+    remembered = frozenset(event.position for event in before.truncates)
+    truncates = Truncates(remembered, tuple(event.position for event in candidates if not event.keys))
+    newest = truncates.all[-1] if truncates.all else None
+    barriers = barriers_of(arrived.holds.values(), truncates)
+    passed: list[ChangeEvent] = []
+    waiting: list[ChangeEvent] = []
+    for event in candidates:
+        if not any(key in barriers and barriers[key] < event.position for key in event.keys):
+            passed.append(event)
+            continue
+        waiting.append(event)
+        if event.old_key is not None and (newest is None or event.position >= newest):
+            for key in event.keys:
+                barriers[key] = min(event.position, barriers.get(key, event.position))
+    return Passing(passed=passed, waiting=waiting, waited=waited, truncates=truncates)
+
+
+def barriers_of(holds: Iterable[Hold], truncates: Truncates) -> dict[Key, Position]:
+    """Return for each key the first place from which on it is held; none is by what lies below a truncate."""
+    barriers: dict[Key, Position] = {}
+    for hold in holds:
+        if not truncates.overrule(hold.position, hold.reason):
+            for key in hold.keys:
+                barriers[key] = min(hold.position, barriers.get(key, hold.position))
+    return barriers

@@ -1,0 +1,74 @@
+"""Events that turn out, once folded, to be none that can be applied: they are held, and their keys wait."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import MendError
+from lakeward.core.events import ChangeEvent, Key, Position
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.delivery import Delivery
+from lakeward.core.merge.settling.arrivals import Arrived
+from lakeward.core.merge.settling.events_by_key import EventsByKey
+from lakeward.core.merge.settling.folding import Outcome
+from lakeward.core.merge.settling.hold_filter import Passing
+from lakeward.core.quarantine import repair
+
+
+def refused(passing: Passing, outcome: Outcome) -> list[Reject]:
+    """Return the passing events to hold: those that nobody can decide, else those that break histories."""
+    positions = {position for folded in outcome.folds for position in folded.undecided}
+    undecided = first_undecided(passing, positions) if positions else []
+    return [Reject.of(event, Reason.KEY_SHIFT) for event in undecided] or breaking(passing, outcome)
+
+
+def first_undecided(passing: Passing, positions: Collection[Position]) -> list[ChangeEvent]:
+    """Return the events at these positions that no event before them can decide: they stay undecided if those wait.
+
+    Once one of them is held, an event of its keys waits, and a key change that waits holds its other key, too.
+    """
+    found: list[ChangeEvent] = []
+    reached: set[Key] = set()
+    for event in passing.passed:
+        if not reached.isdisjoint(event.keys):
+            reached.update(event.keys)
+        elif event.position in positions:
+            reached.update(event.keys)
+            found.append(event)
+    return found
+
+
+def breaking(passing: Passing, outcome: Outcome) -> list[Reject]:
+    """Return the first passing event of each key whose versions would break a rule.
+
+    No event of a fold breaks one: the versions were altered in the table. A key that no event names, which a
+    truncate or a full load has touched, has none.
+    """
+    found: dict[Position, Reject] = {}
+    passed = EventsByKey.of(passing.passed).events if outcome.broken else {}
+    for key, detail in outcome.broken.items():
+        if key in passed:
+            event = passed[key][0]
+            found.setdefault(event.position, Reject.of(event, Reason.HISTORY, detail))
+    return list(found.values())
+
+
+def hold(dimension: Dimension, arrived: Arrived, rejects: Sequence[Reject], delivery: Delivery) -> Arrived:
+    """Quarantine events and hold their keys.
+
+    Raises MendError for a row that a person mended, and that is none that can be applied.
+    """
+    mended = {event.position for event in arrived.mended}
+    for reject in rejects:
+        if reject.position in mended:
+            raise refuse_mended(dimension, reject, delivery.object_of(reject.position))
+    return arrived.with_held(rejects)
+
+
+def refuse_mended(dimension: Dimension, reject: Reject, name: str) -> MendError:
+    """Say why a row that a person mended cannot be applied; `name` is that of its object."""
+    row = reject.position.row
+    if reject.reason is Reason.HISTORY:
+        return repair.breaks_history(dimension, name, row, reject.detail)
+    return repair.undecided(dimension, name, row)

@@ -1,0 +1,156 @@
+"""What stands when a delivery comes: the rows, and what is remembered of the epoch in which it is settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
+from lakeward.core.history.reloads import outlasting
+from lakeward.core.history.version_checks import violation
+from lakeward.core.history.versions import Columns
+from lakeward.core.merge.change_log import Base, Memory, Reject
+from lakeward.core.merge.delivery import Delivery
+from lakeward.core.merge.fold import Row, columns_of, gone
+from lakeward.core.merge.settling.effective_times import dated
+from lakeward.core.merge.settling.events_by_key import EventsByKey, newest_by_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """A table before a delivery, as that meets it.
+
+    With `replaces` a full load that is complete takes the place of all rows: `ended` are the keys of those that it
+    ends before its own are folded, and nothing is left of earlier epochs. Of the events in the `memory` those are
+    `remembered` that rows have met; the others `waited`. Of those remembered each key has its `newest` position,
+    and that of its newest delete in `deletes`.
+    """
+
+    dimension: Dimension
+    memory: Memory
+    epoch: int
+    replaces: bool
+    rows: Mapping[Key, Row]
+    ended: frozenset[Key]
+    remembered: Sequence[ChangeEvent]
+    waited: Sequence[ChangeEvent]
+    remembered_by_key: EventsByKey
+    newest: Mapping[Key, Position]
+    deletes: Mapping[Key, Position]
+    newest_truncate: Position | None
+    bases: Mapping[Key, Base]
+    columns: Columns | None
+
+    @classmethod
+    def of(cls, dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Self:
+        """Return what a delivery, with its instants, meets of a table that holds `rows` and remembers `memory`."""
+        replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
+        epoch = delivery.loaded if replaces and delivery.loaded else memory.epoch
+        left = _left_by_load(dimension, rows, memory, delivery, epoch) if replaces else rows
+        changes = [change for place, change in memory.changes.items() if place.epoch >= epoch]
+        remembered = [change.event for change in changes if not change.waiting]
+        return cls(
+            dimension=dimension,
+            memory=memory,
+            epoch=epoch,
+            replaces=replaces,
+            rows=left,
+            ended=frozenset(key for key, row in rows.items() if left.get(key) is not row),
+            remembered=remembered,
+            waited=[change.event for change in changes if change.waiting],
+            remembered_by_key=EventsByKey.of(remembered),
+            newest=newest_by_key((key, event.position) for event in remembered for key in event.keys),
+            newest_truncate=max((event.position for event in remembered if not event.keys), default=None),
+            deletes=newest_by_key((key, event.position) for event in remembered for key in _deleted(event)),
+            bases={} if replaces else memory.bases,
+            columns=columns_of(dimension),
+        )
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the table remembers deletes alone, since first deliveries of a key come in order."""
+        return isinstance(self.dimension.lateness, Ordered)
+
+    @property
+    def kept(self) -> Sequence[str]:
+        """The columns that keep the first value: a row does not tell what was sent of them since."""
+        return () if self.columns is None else self.columns.kept
+
+    @property
+    def high_water(self) -> Position | None:
+        """The greatest position that was ever applied, of what is left."""
+        return None if self.replaces else self.memory.high_water
+
+    @property
+    def truncates(self) -> Sequence[ChangeEvent]:
+        """The truncates that are remembered."""
+        return self.remembered_by_key.truncates
+
+    def is_late(self, position: Position) -> bool:
+        """Whether by `lateness` nothing may come there any more."""
+        mark = None if self.is_ordered else self.memory.mark
+        return position.epoch == self.epoch and not self.replaces and mark is not None and position.mark <= mark
+
+    def standing(self, key: Key) -> Row | None:
+        """Return the stored row, or where it went the memory of its delete.
+
+        A key change deletes the key that it leaves.
+        """
+        if key in self.rows:
+            return self.rows[key]
+        deleted = self.deletes.get(key)
+        return None if deleted is None else Row({}, deleted, deleted=True)
+
+    def newest_remembered(self, event: ChangeEvent) -> Position | None:
+        """Return the greatest position that is remembered of the event's keys, truncates included."""
+        places = [self.newest_truncate, *(self.newest.get(key) for key in event.keys)]
+        return max((place for place in places if place is not None), default=None)
+
+    def standing_of(self, event: ChangeEvent) -> list[Row]:
+        """Return what stands of the event's keys."""
+        return [row for key in event.keys if (row := self.standing(key)) is not None]
+
+    def violation(self, row: Row | None) -> str | None:
+        """Return the rule that the versions of a row break, in words, or None where they are right."""
+        history = self.dimension.history
+        if row is None or history is None or self.columns is None:
+            return None
+        found = violation(self.columns, row.versions)
+        return None if found is None else found.told(history.shown)
+
+
+def _deleted(event: ChangeEvent) -> Sequence[Key]:
+    """Return the keys on which an event leaves no row."""
+    if event.operation is Operation.DELETE:
+        return event.keys
+    return () if event.old_key is None else (event.old_key,)
+
+
+def _left_by_load(
+    dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery, epoch: int
+) -> Mapping[Key, Row]:
+    """Return the rows that a full load leaves before its own meet them: none, unless what ended is kept."""
+    history = dimension.history
+    if history is None:
+        place = Position(epoch, LOAD_SEQUENCE, 0, 0)  # before the rows of the load
+        return {key: gone(row, place) for key, row in rows.items()} if dimension.is_soft else {}
+    load = [
+        item
+        for item in _known(dimension, memory, delivery)
+        if item.position.epoch == epoch and item.position.sequence == LOAD_SEQUENCE
+    ]
+    return outlasting(
+        rows, epoch, load, history, delivery.ran, own_times=delivery.own_times, is_first=delivery.is_first
+    )
+
+
+def _known(dimension: Dimension, memory: Memory, delivery: Delivery) -> Iterator[ChangeEvent | Reject]:
+    """All that came, with this delivery or before it, and is not forgotten."""
+    yield from delivery.events
+    for change in memory.changes.values():
+        yield dated(change.event, dimension.history, delivery)
+    yield from delivery.rejects
+    for hold in memory.holds.values():
+        yield Reject(hold.position, hold.reason, hold.keys)

@@ -1,0 +1,109 @@
+"""What became of each event, once all is folded, and the counts that it comes to."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeAlias
+
+from lakeward.core.dimension import Ties
+from lakeward.core.events import ChangeEvent, Position, same
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.counts import Counts, Verdict
+from lakeward.core.merge.settling.arrivals import Arrived
+from lakeward.core.merge.settling.folding import Outcome
+from lakeward.core.merge.settling.hold_filter import Passing
+from lakeward.core.merge.settling.table_before import Before
+
+Verdicts: TypeAlias = Mapping[Position, Verdict]
+"""What became of each event that came with a delivery, and was no copy; what waited before has none."""
+
+
+def judge(before: Before, arrived: Arrived, passing: Passing, outcome: Outcome) -> Verdicts:
+    """Return the verdicts, now that it is known what of that which passed the rows still show."""
+    verdicts = dict(arrived.verdicts)
+    used, incomplete = outcome.used, outcome.incomplete(passing.passed)
+    for event in passing.passed:
+        position = event.position
+        if position not in verdicts:
+            continue
+        if position in incomplete:
+            verdicts[position] = Verdict.QUARANTINED if before.is_ordered else Verdict.WAITING
+        elif any(row.position == position for row in before.standing_of(event)):
+            verdicts[position] = Verdict.DUPLICATE
+        elif position in used or (not event.keys and position == passing.truncates.all[-1]):
+            verdicts[position] = Verdict.APPLIED
+        else:
+            verdicts[position] = overtaken(before, event)
+    return verdicts
+
+
+def overtaken(before: Before, event: ChangeEvent) -> Verdict:
+    """Return whether what overtook an event was there before this delivery, or came with it."""
+    standing = [row.position for row in before.standing_of(event)]
+    remembered = before.newest_remembered(event)
+    known = standing if remembered is None else [*standing, remembered]
+    return Verdict.STALE if any(position > event.position for position in known) else Verdict.SUPERSEDED
+
+
+def took_part(event: ChangeEvent, verdicts: Verdicts) -> bool:
+    """Whether an event was newer than all that stood before this delivery."""
+    return verdicts.get(event.position) in (Verdict.APPLIED, Verdict.SUPERSEDED)
+
+
+def incomplete_rows(before: Before, passing: Passing, outcome: Outcome) -> list[Reject]:
+    """Return as rejects what found no row to complete, where none can come any more: in an `ordered` table."""
+    incomplete = outcome.incomplete(passing.passed) if before.is_ordered else ()
+    events = [event for event in passing.passed if event.position in incomplete]
+    return [Reject(event.position, Reason.INCOMPLETE_ROW, event.keys, time=event.time) for event in events]
+
+
+def counts_of(before: Before, arrived: Arrived, passing: Passing, outcome: Outcome, verdicts: Verdicts) -> Counts:
+    """Count the verdicts, what waited and is settled now, and what an operator learns of gaps by."""
+    tally = Counter(verdicts.values())
+    newer = {event.position for event in arrived.fresh if took_part(event, verdicts)}
+    waited = {event.position for event in passing.waited}
+    held = [event for event in passing.waited if event.position in arrived.holds]
+    in_order: Counter[str] = Counter()
+    for folded in outcome.folds:
+        for name in ("insert_on_existing", "update_on_missing", "unset_as_null"):
+            in_order[name] += len(getattr(folded, name) & newer)
+    return Counts(
+        read=arrived.read,
+        duplicates=arrived.duplicates + tally[Verdict.DUPLICATE],
+        quarantined=tally[Verdict.QUARANTINED],
+        waiting=tally[Verdict.WAITING],
+        stale=tally[Verdict.STALE],
+        superseded=tally[Verdict.SUPERSEDED],
+        applied=tally[Verdict.APPLIED],
+        released=sum(event.position in waited for event in [*passing.passed, *held]),
+        ties=ties_of(before, [event for event in passing.passed if event.position in newer]),
+        **in_order,
+    )
+
+
+def ties_of(before: Before, events: Iterable[ChangeEvent]) -> int:
+    """Count the events that arrival alone puts in order: all but one of each tie.
+
+    A tie is events of one key with equal epoch and sequence and different contents. Where
+    a source has no sequence, arrival is the order and nothing ties; the rows of a full
+    load have none, nor has a table that holds or refuses ties. Where sequences are unique,
+    what stood before is one of a tie as well.
+    """
+    groups: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
+    for event in events if before.dimension.ties is Ties.ARRIVAL else ():
+        if event.keys and event.position.has_order:
+            groups[event.position.mark, event.keys].append(event)
+    return sum(tied(before, group) for group in groups.values())
+
+
+def tied(before: Before, group: list[ChangeEvent]) -> int:
+    """Return how many events of one place arrival puts behind another."""
+    standing = before.standing_of(group[0]) if before.dimension.unique_sequences else []
+    if any(row.position.mark == group[0].position.mark for row in standing):
+        return len(group)
+    return 0 if all(_are_alike(group[0], event) for event in group[1:]) else len(group) - 1
+
+
+def _are_alike(one: ChangeEvent, other: ChangeEvent) -> bool:
+    return one.operation is other.operation and same(one.cells, other.cells)

@@ -1,0 +1,1 @@
+"""What operators do to a table: adopt, explain, maintain, reload, roll back, truncate and acknowledge alarms."""

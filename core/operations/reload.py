@@ -1,0 +1,190 @@
+"""What an operator says of full loads: that a table is loaded anew, that it is not, that a load is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from lakeward.core.errors import ConfigError
+from lakeward.core.events import LOAD_SEQUENCE
+from lakeward.core.ledger.full_loads import Awaited, Load, Reload, Whole, reload_of
+from lakeward.core.ledger.objects import ObjectRecord, Past, SourceObject, Taken
+from lakeward.core.pipeline.discovery import load_before
+from lakeward.core.pipeline.job import Job
+from lakeward.core.ports import Recalled, Word
+from lakeward.core.progress import Progress
+
+F = TypeVar("F")
+
+_LEAST: Final = -(2**63)
+"""Below the order of any object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A reload that an operator asks for, not yet written down.
+
+    `load` are the objects of it that are there, `before` and `behind` the changes that were not
+    applied and lie before or behind it: those before it never will be.
+    """
+
+    word: Reload
+    load: Sequence[SourceObject] = ()
+    before: Sequence[SourceObject] = ()
+    behind: Sequence[SourceObject] = ()
+
+
+def ask(job: Job[F], *, by: str, reason: str | None, at: int, first: str | None = None) -> Asked:
+    """Work out what a reload of a table would mean, changing nothing.
+
+    `first` names the first object of changes behind the load. Without it, all that are there
+    lie before a load that is yet to come; where it lies there, those that were written before its
+    first object do. Raises ConfigError where there is nothing to load anew, or no such object.
+    """
+    progress, recalled = _standing(job)
+    if not progress.batch:
+        raise ConfigError(
+            f"{job.dimension.name}: nothing was applied yet, so it cannot be loaded anew",
+            todo="The next run applies the full load as it is. Nothing was changed.",
+        )
+    if job.dimension.snapshots is not None:
+        raise ConfigError(
+            f"{job.dimension.name}: each of its full loads takes the place of all rows anyway",
+            found='`full_loads = "snapshot"` is set',
+            todo="Start the full load. Where it has ended: `lakeward load-complete`. Nothing was changed.",
+        )
+    asked = reload_of(recalled.reloads, progress.epoch + 1)
+    if asked is not None:
+        raise ConfigError(
+            f"{job.dimension.name} waits for a full load already",
+            found=f"{asked.by} asked for it" + (f": {asked.reason}" if asked.reason else ""),
+            todo="`lakeward status` says what it waits for; `lakeward reload --withdraw` takes it back. "
+            "Nothing was changed.",
+        )
+    load, changes = _listed(job, progress, recalled, Load(epoch=progress.epoch + 1))
+    cut = _cut(job, load, changes, progress, recalled, first)
+    word = Reload(epoch=progress.epoch + 1, cut=cut, by=by, reason=reason, at=_after(recalled, at))
+    return Asked(
+        word=word,
+        load=load,
+        before=[item for item in changes if item.order <= cut],
+        behind=[item for item in changes if item.order > cut],
+    )
+
+
+def _cut(
+    job: Job[F],
+    load: Sequence[SourceObject],
+    changes: Sequence[SourceObject],
+    progress: Progress,
+    recalled: Recalled,
+    first: str | None,
+) -> int:
+    """Return the order of the last changes before a load."""
+    applied = recalled.objects
+    if first is not None:
+        loaded = {r.object.name for r in job.opened.companion.applied(progress, 0) if _is_load(r)}
+        named = next((item for item in (*changes, *applied.values()) if item.name == first), None)
+        if named is None or named.name in loaded:
+            raise ConfigError(
+                f"{job.dimension.name}: {first} is no file of its changes",
+                todo="Name the first file of changes that was written behind the load. Nothing was changed.",
+            )
+        return named.order - 1
+    began = min((item.modified for item in load), default=None)
+    before = [item.order for item in changes if began is None or item.modified < began]
+    return max([*before, *(item.order for item in applied.values())], default=_LEAST)
+
+
+def _is_load(record: ObjectRecord) -> bool:
+    return record.least is not None and record.least.sequence == LOAD_SEQUENCE
+
+
+def write_down(job: Job[F], word: Word) -> Awaited | None:
+    """Keep the word of an operator beside the table; return the full load that it waits for by that.
+
+    Raises what `job.check` does, before anything is written.
+    """
+    progress = job.opened.table.standing().progress
+    job.check()
+    job.opened.companion.write_down(progress, word)
+    _, recalled = _standing(job)
+    load = load_before(job, progress, recalled)
+    awaited = None if load is None else _taken(job, progress, recalled, load).awaited
+    if job.books is not None:
+        job.books.said(str(job.dimension.name), awaited)
+    return awaited
+
+
+def withdraw(job: Job[F], *, by: str, reason: str | None, at: int) -> Reload:
+    """Take back that a table is loaded anew; raises ConfigError where nobody asked for it."""
+    progress, recalled = _standing(job)
+    asked = reload_of(recalled.reloads, progress.epoch + 1)
+    if asked is None:
+        raise ConfigError(
+            f"{job.dimension.name} does not wait for a reload",
+            todo="`lakeward status` says what a table waits for. Nothing was changed.",
+        )
+    word = replace(asked, by=by, reason=reason, at=_after(recalled, at), is_withdrawn=True)
+    write_down(job, word)
+    return word
+
+
+def complete(job: Job[F], *, by: str, at: int) -> tuple[Whole, Sequence[SourceObject]]:
+    """Say that what is there of an awaited full load is all of it; return what that is.
+
+    Raises ConfigError where none is awaited, or nothing of it is there.
+    """
+    progress, recalled = _standing(job)
+    load = load_before(job, progress, recalled)
+    if load is None:
+        raise ConfigError(
+            f"{job.dimension.name} does not wait for a full load",
+            found="no reload was asked for",
+            todo=f"`lakeward reload {job.dimension.name}` asks for one. Nothing was changed.",
+        )
+    taken = _taken(job, progress, recalled, load)
+    objects, _ = _parted(taken)
+    if not objects:
+        raise ConfigError(
+            f"{job.dimension.name}: nothing of the full load is there",
+            found=f"{taken.aside[0].name} is older than what the table shows, and left out: `older_snapshots`"
+            if taken.aside
+            else "each file of a full load in its folder was applied before",
+            todo="Wait until it is written. Nothing was changed.",
+        )
+    word = Whole(epoch=load.epoch, about=tuple(item.version for item in objects), by=by, at=_after(recalled, at))
+    write_down(job, word)
+    return word, objects
+
+
+def _after(recalled: Recalled, at: int) -> int:
+    """Return a time behind all words before, whatever the clock says: the newest counts."""
+    return max([at, *(word.at + 1 for word in recalled.words)])
+
+
+def _standing(job: Job[F]) -> tuple[Progress, Recalled]:
+    progress = job.opened.table.standing().progress
+    return progress, job.opened.companion.recall(progress)
+
+
+def _taken(job: Job[F], progress: Progress, recalled: Recalled, load: Load) -> Taken:
+    """Look for a full load; it is not asked whether all is well with it, nor whether it is whole."""
+    past = Past(seen=recalled.objects, last=progress.object, left=recalled.left, cut=recalled.cut(progress.epoch))
+    now = 0 if job.books is None else job.books.now()
+    return job.source.take(job.dimension, replace(past, load=replace(load, whole=None), now=now))
+
+
+def _listed(
+    job: Job[F], progress: Progress, recalled: Recalled, load: Load
+) -> tuple[Sequence[SourceObject], Sequence[SourceObject]]:
+    """Return the objects of a full load that are there, and the changes that were not applied."""
+    return _parted(_taken(job, progress, recalled, load))
+
+
+def _parted(taken: Taken) -> tuple[Sequence[SourceObject], Sequence[SourceObject]]:
+    """Part what is there into the objects of the full load and those behind it."""
+    every = (*taken.objects, *taken.left)
+    size = 0 if taken.awaited is None else taken.awaited.objects
+    return every[:size], every[size:]

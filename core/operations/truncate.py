@@ -1,0 +1,190 @@
+"""A truncate that the source did not write down: DMS deletes the files of the table, and an operator says when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Generic, TypeVar
+
+from lakeward.core.checks.event_order import LOG_PLACE
+from lakeward.core.checks.log_restart import LOG_ALARM, LogRestart
+from lakeward.core.checks.source_clock import believed
+from lakeward.core.checks.unordered_truncates import is_ordered
+from lakeward.core.errors import AlarmRaised, ConfigError
+from lakeward.core.events import Position, Sequences
+from lakeward.core.ledger.objects import SourceObject, Taken
+from lakeward.core.pipeline.discovery import load_before, look
+from lakeward.core.pipeline.job import Job, Report
+from lakeward.core.pipeline.steps import truncate
+from lakeward.core.ports import Ack, Recalled
+from lakeward.core.progress import Progress
+from lakeward.core.text.numbers import format_count
+
+F = TypeVar("F")
+
+NOW = "now"
+_LAST = 2**62
+"""Above the order of any object, and the number of any row."""
+
+
+@dataclass
+class _Listing(Generic[F]):
+    """What is at the source of a table, which is listed once, where it is asked for."""
+
+    job: Job[F]
+
+    @cached_property
+    def taken(self) -> Taken:
+        """What comes next; nothing where all files are gone, which is let pass with the truncate."""
+        try:
+            return look(self.job).taken
+        except AlarmRaised as error:
+            if error.code != "LEDGER-005":
+                raise
+            return Taken()
+
+
+def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: int) -> Report:
+    """Remove the rows that stood at a moment: `now`, a time, or a file of changes, before its first row.
+
+    In a history they end there: with a file at the commit time of its first row, or at the run where changes have
+    none. That the files of the table are gone is let pass with it. Raises ConfigError where the moment cannot be
+    put into the order of the table, is yet to come, or no row can be found by it.
+    """
+    progress = job.opened.table.standing().progress
+    recalled = job.opened.companion.recall(progress)
+    _refuse(job, progress, recalled)
+    listing = _Listing(job)
+    is_now = moment == NOW
+    found = (_now(listing, progress, recalled), at) if is_now else _place(listing, moment, progress, recalled, at)
+    place, time = found
+    if progress.mark is not None and place.mark <= progress.mark:
+        raise ConfigError(
+            f"{job.dimension.name}: {moment} lies below the mark",
+            found="what was changed since then is not remembered any more (`lateness`)",
+            todo=f"Load the table anew: `lakeward reload {job.dimension.name}`. Nothing was changed.",
+        )
+    _refuse_unordered(listing, moment, place, recalled)
+    report = truncate(job, place, time=time)
+    if progress.object is not None:
+        ack = Ack(code="LEDGER-005", about=(progress.object,), by=by, reason=reason, at=at, epoch=progress.epoch)
+        job.opened.companion.write_down(report.progress, ack)
+    if job.books is not None:
+        job.books.said(report.table, None)
+    return report
+
+
+def _refuse(job: Job[F], progress: Progress, recalled: Recalled) -> None:
+    """Refuse what cannot be truncated: a table without rows, without a key, or that will be loaded anew."""
+    name = job.dimension.name
+    if not progress.batch or not job.dimension.key:
+        raise ConfigError(
+            f"{name} cannot be truncated",
+            found="it has no key, so its rows have no order" if progress.batch else "nothing was applied yet",
+            todo=f"`lakeward reload {name}` replaces all rows." if progress.batch else "Nothing was changed.",
+        )
+    if job.dimension.snapshots is None and load_before(job, progress, recalled) is not None:
+        raise ConfigError(
+            f"{name} waits for a full load, which takes the place of all rows",
+            todo="`lakeward reload --withdraw` takes that back. Nothing was changed.",
+        )
+
+
+def _refuse_unordered(listing: _Listing[F], moment: str, place: Position, recalled: Recalled) -> None:
+    """Raise ConfigError for a place that says nothing of the rows of other partitions of a topic."""
+    restarts = LogRestart.all_of(recalled.acked(place.epoch).get(LOG_ALARM, ()))
+    if not is_ordered(place, listing.taken, recalled.objects.values(), restarts):
+        raise ConfigError(
+            f"{listing.job.dimension.name}: {moment} is not before or behind all rows of its partitions",
+            found="its messages tell no place in the log of the source, so each partition has an order of its own",
+            todo="Load the table anew, from messages behind the truncate. Nothing was changed.",
+        )
+
+
+def _now(listing: _Listing[F], progress: Progress, recalled: Recalled) -> Position:
+    """Return a place above all that is applied; raises ConfigError where something waits."""
+    job, taken = listing.job, listing.taken
+    waiting = [item.name for item in (*taken.objects, *taken.left)]
+    if waiting:
+        raise ConfigError(
+            f"{job.dimension.name}: {format_count(len(waiting), 'file waits', 'files wait')}, and may lie "
+            "before the truncate or behind it",
+            found=f"found {', '.join(waiting[:3])}",
+            todo="Run first if they lie before it. Else name the time of the truncate, or the first file behind "
+            "it. Nothing was changed.",
+        )
+    last = max((item.order for item in recalled.objects.values()), default=0)
+    return Position(progress.epoch, _newest(progress), _LAST if _tells_copies(job) else last, _LAST)
+
+
+def _place(
+    listing: _Listing[F], moment: str, progress: Progress, recalled: Recalled, at: int
+) -> tuple[Position, int | None]:
+    """Return the place of a moment, and its time in microseconds since 1970, None where nothing tells."""
+    job = listing.job
+    for record in job.opened.companion.applied(progress, 0):
+        if record.object.name == moment and record.least is not None and record.object.name in recalled.objects:
+            place = Position(progress.epoch, max(0, record.least.sequence), record.object.order - 1, _LAST)
+            return place, _time(job, record.least)
+    for item in (*listing.taken.objects, *listing.taken.left):
+        if item.name == moment:
+            last = _LAST if _tells_copies(job) else item.order - 1
+            place = Position(progress.epoch, _newest(progress), last, _LAST)
+            return place, _time(job, _least(job, item, progress.epoch))
+    micros = _micros(moment)
+    by_time = job.dimension.sequences is Sequences.TIMES and bool(_newest(progress))
+    if micros is None or not by_time:
+        times = ", `now`, or a time as 2026-11-21T10:00:00Z" if by_time else ", or `now`"
+        raise ConfigError(
+            f"{job.dimension.name}: {moment!r} cannot be put into the order of its changes",
+            found="it is no file of the table"
+            + ("" if micros is None else ", and no commit times put its changes in order"),
+            todo=f"Name the first file of changes behind the truncate{times}. Nothing was changed.",
+        )
+    if micros > believed(at):
+        raise ConfigError(
+            f"{job.dimension.name}: {moment} is yet to come",
+            found="whatever changes until then would be overruled when it arrives",
+            todo="Name the time of the truncate (UTC, if no zone is given). Nothing was changed.",
+        )
+    return Position(progress.epoch, micros, _LAST, _LAST), micros
+
+
+def _tells_copies(job: Job[F]) -> bool:
+    """Whether a change whose sequence was applied before was committed before, in whichever object it comes.
+
+    It is the same change, delivered again, or another one of its transaction. A time, or a column that puts rows in
+    order, may be shared by changes that come later.
+    """
+    is_place = job.dimension.sequences is Sequences.PLACES and job.source.order_by(job.dimension) == LOG_PLACE
+    return is_place or job.dimension.sequences is Sequences.UNIQUE
+
+
+def _least(job: Job[F], item: SourceObject, epoch: int) -> Position | None:
+    """Return the place of the first row of an object that waits; of a mirror nobody asks."""
+    if job.dimension.history is None:
+        return None
+    batch = job.source.read(job.dimension, Taken(objects=(item,)), epoch)
+    batch.close()
+    return batch.facts.least
+
+
+def _time(job: Job[F], place: Position | None) -> int | None:
+    """Return the commit time that a place is; None where it is none."""
+    is_time = job.dimension.sequences is Sequences.TIMES and place is not None and place.sequence > 0
+    return place.sequence if place is not None and is_time else None
+
+
+def _newest(progress: Progress) -> int:
+    """Return the greatest sequence of a change that is applied; 0 is that of sources without any."""
+    return 0 if progress.high_water is None else max(0, progress.high_water.sequence)
+
+
+def _micros(moment: str) -> int | None:
+    try:
+        found = datetime.fromisoformat(moment)
+    except ValueError:
+        return None
+    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return round(found.timestamp() * 1_000_000)

@@ -1,0 +1,1 @@
+"""One batch from discovery to its commit, as named steps."""

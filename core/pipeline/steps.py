@@ -1,0 +1,265 @@
+"""The use cases, as named steps.
+
+A batch is read, planned and resolved, and then made visible by two commits: the
+companion remembers it, stamped with the next batch number; then rows and progress
+appear at once. A crash between any two steps leaves a table that says where it is, and
+memory stamped above that, which does not exist. Crash tests walk `STEPS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from lakeward.core.errors import AlarmRaised, CommitConflict, LakewardError, TableError
+from lakeward.core.events import Operation, Position
+from lakeward.core.ledger.objects import SourceObject, Taken
+from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.facts import PARTIAL, BatchFacts, Capability
+from lakeward.core.pipeline.discovery import look, overtaken
+from lakeward.core.pipeline.job import (
+    Beside,
+    Idle,
+    Job,
+    Look,
+    OthersAlone,
+    Prepared,
+    Report,
+    Settlement,
+    Watch,
+    unwatched,
+)
+from lakeward.core.pipeline.preparation import Found, as_it_stands, prepare_release, prepare_seen, work_out
+from lakeward.core.ports import Batch, Entry
+from lakeward.core.progress import Progress
+from lakeward.core.quarantine.repair import check_every
+
+F = TypeVar("F")
+
+
+def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> Report:
+    """Do what was worked out: quarantine, memory, then rows and progress at once; `finish` comes after it.
+
+    Raises CommitConflict where the table is not where the batch was worked out for, and what `job.check` does.
+    """
+    planned, resolved, progress = prepared.plan, prepared.resolved, prepared.progress
+    with watch("hold"):
+        job.check()
+        if (lost := overtaken(job, planned.batch - 1)) is not None:  # nothing of another's memory is touched
+            raise lost
+        job.opened.quarantine.hold(planned, resolved)
+    with watch("remember"):
+        job.opened.companion.remember(planned, resolved)
+    with watch("commit"):
+        job.check()
+        commit = job.opened.table.commit(planned, resolved, progress)
+    return Report(
+        table=str(job.dimension.name),
+        plan=planned,
+        progress=progress,
+        written=commit.written,
+        removed=commit.removed,
+        commit=commit.name,
+        is_last=prepared.is_last,
+        way=resolved.way,
+    )
+
+
+def finish(job: Job[F], report: Report, watch: Watch = unwatched) -> None:
+    """Do what follows a commit. It is no part of it: were it to fail, the batch is in the table."""
+    objects = report.plan.facts.objects
+    with watch("record"):
+        if job.books is not None:
+            job.books.applied(report.table, objects, report.progress.batch)
+    with watch("acknowledge"):
+        if report.is_last:
+            acknowledge(job)
+    with watch("trim"):
+        _trim(job, report.progress)
+    with watch("archive"):
+        put_away(job, [found.object for found in objects])
+
+
+def _trim(job: Job[F], progress: Progress) -> None:
+    """Forget what can no longer matter; where another process went on meanwhile, that is for it to do.
+
+    Raises what `job.check` does: who wakes up after his term is over would forget what his successor remembers.
+    """
+    job.check()
+    if overtaken(job, progress.batch) is not None:
+        return
+    try:
+        job.opened.companion.trim(progress)
+    except (CommitConflict, TableError):
+        if overtaken(job, progress.batch) is None:
+            raise
+
+
+def put_away(job: Job[F], objects: Sequence[SourceObject]) -> None:
+    """Move applied objects into the archive, where there is one, once all tables have them that read them."""
+    for other in job.beside:
+        objects = _had(job, other, objects) if objects else ()
+    moved = job.source.archive(job.dimension, objects) if objects else ()
+    if moved and job.books is not None:
+        for table in (str(job.dimension.name), *(other.table for other in job.beside)):
+            job.books.archived(table, moved)
+
+
+def _had(job: Job[F], other: Beside, objects: Sequence[SourceObject]) -> Sequence[SourceObject]:
+    """Return those of the objects that another table has applied; none where that cannot be told."""
+    try:
+        at = other.standing().progress
+    except LakewardError:  # its own turn says so
+        return ()
+    return () if job.books is None else job.books.had(other.table, at, objects)
+
+
+def acknowledge(job: Job[F]) -> None:
+    """Tell the queue that all its notices told of is committed."""
+    if job.queue is not None and job.notices:
+        job.queue.acknowledge(job.notices)
+
+
+def apply_changes(
+    job: Job[F],
+    watch: Watch = unwatched,
+    on_batch: Callable[[Report], None] = lambda _: None,
+    is_stopped: Callable[[], bool] = lambda: False,
+    on_others: Callable[[OtherTables], None] = lambda _: None,
+    on_listed: Callable[[Taken], None] = lambda _: None,
+) -> Counts:
+    """Apply what waits for a table, batch by batch, until nothing does; return the counts.
+
+    It ends early, between two batches, once `is_stopped`. `on_others` is told of messages of other tables where
+    what waits has no others; `on_listed` is told what a batch takes of what was listed. The notices are
+    acknowledged, too, where a full load is waited for: the caller looks at the table again without them.
+    """
+    total, is_acknowledged = Counts(), False
+    while not is_stopped():
+        is_called = not is_acknowledged and any(notice.receipt for notice in job.notices)
+        report = _retried(job, partial(_apply_one, job, watch, on_listed, is_called=is_called))
+        if isinstance(report, OthersAlone):
+            on_others(report.others)
+            if not is_acknowledged:
+                acknowledge(job)
+            break
+        if isinstance(report, Idle):
+            if report is not Idle.CHANGING and not is_acknowledged:
+                acknowledge(job)
+            break
+        total, is_acknowledged = total + report.counts, report.is_last
+        on_batch(report)
+        finish(job, report, watch)
+    return total
+
+
+def mend(job: Job[F], entries: Sequence[Entry]) -> None:
+    """Write down rows of the quarantine as a person mended them; `release` applies them.
+
+    It is one write beside the table, and changes nothing of it: its key stays held. Raises
+    MendError, before anything is written, where a row does not fit the table, and what `job.check` does.
+    """
+    standing = job.opened.table.standing()
+    dimension = as_it_stands(job, standing)
+    check_every(job.source.written(dimension), entries)
+    events = job.source.mend(dimension, entries)
+    job.check()
+    job.opened.quarantine.mend(standing.progress, entries, events)
+
+
+def release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Report:
+    """Apply entries of the quarantine as they were mended, or give them up, and what waited behind, in order."""
+
+    def once() -> Report:
+        prepared = prepare_release(job, settled, watch)
+        try:
+            return carry_out(job, prepared, watch)
+        finally:
+            prepared.close()
+
+    report = _retried(job, once)
+    finish(job, report, watch)
+    return report
+
+
+def truncate(job: Job[F], place: Position, watch: Watch = unwatched, *, time: int | None = None) -> Report:
+    """Remove every row that lies below a place, for a truncate that the source did not write down.
+
+    In a history they end at its `time`, in microseconds since 1970, or at the run where that is not known. It moves
+    no mark: it is not of the source.
+    """
+
+    def once() -> Report:
+        standing = job.opened.table.standing()
+        recalled = job.opened.companion.recall(standing.progress)
+        dimension = as_it_stands(job, standing)
+        facts = BatchFacts(
+            schema=dimension.schema,
+            operations={Operation.TRUNCATE: 1},
+            least=place,
+            greatest=place,
+            needs=frozenset({Capability.TRUNCATE}),
+            may_need=PARTIAL if recalled.in_part else frozenset(),
+            truncates=(place,),
+        )
+        batch = Batch(job.source.truncation(dimension, place, time), facts)
+        prepared = work_out(job, Found(standing=standing, recalled=recalled, batch=batch), watch)
+        try:
+            return carry_out(job, prepared, watch)
+        finally:
+            prepared.close()
+
+    report = _retried(job, once)
+    finish(job, report, watch)
+    return report
+
+
+def _apply_one(
+    job: Job[F], watch: Watch, on_listed: Callable[[Taken], None], *, is_called: bool
+) -> Report | Idle | OthersAlone:
+    """Apply the next batch.
+
+    Where notices called for it and a listing of a part has nothing, all objects are listed: an object of a notice
+    may lie before that part.
+    """
+    try:
+        seen = look(job, watch)
+        if is_called and not seen.taken.is_whole and not seen.taken.objects:
+            seen = look(job, watch, is_whole=True)
+        on_listed(seen.taken)
+        with watch("note"):
+            _note(job, seen)
+        prepared = prepare_seen(job, seen, watch, may_write=True)
+    except AlarmRaised as error:
+        if job.books is not None:
+            job.books.alarm(str(job.dimension.name), error)
+        raise
+    if not isinstance(prepared, Prepared):
+        return prepared
+    try:
+        return carry_out(job, prepared, watch)
+    finally:
+        prepared.close()
+
+
+def _note(job: Job[F], seen: Look) -> None:
+    """Write down what was listed, before any of it is read; what a crash left outside the archive goes there."""
+    if job.books is not None:
+        progress, companion = seen.standing.progress, job.opened.companion
+        job.books.note(str(job.dimension.name), seen.past, seen.taken, seen.recalled, progress, companion)
+    put_away(job, seen.taken.leftovers)
+
+
+R = TypeVar("R")
+
+
+def _retried(job: Job[F], attempt: Callable[[], R]) -> R:
+    """Work a batch out on the new state where another writer committed in between, at once: it is there."""
+    for _ in range(job.attempts - 1):
+        try:
+            return attempt()
+        except CommitConflict:
+            continue
+    return attempt()

@@ -1,0 +1,252 @@
+"""What a person may do about a row in quarantine, and what a mended row must be.
+
+The cells of a mended row are texts; that each fits its type is for the source to see,
+which reads them as it reads its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.errors import MendError
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, Operation
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.ports import Entry, Mended, Written
+from lakeward.core.text.literals import same_key
+
+FIXABLE: Final = frozenset(
+    {
+        Reason.CAST,
+        Reason.OPERATION,
+        Reason.SEQUENCE,
+        Reason.QUALITY,
+        Reason.SCHEMA,
+        Reason.HISTORY,
+        Reason.TIE,
+        Reason.UNDATED,
+    }
+)
+"""Reasons whose rows can be mended: their key is known, and nothing behind them was applied."""
+
+ADVICE: Final[Mapping[Reason, str]] = {
+    Reason.CAST: "fix the row, or give it up",
+    Reason.OPERATION: "fix the row, or give it up",
+    Reason.QUALITY: "fix the row, or give it up; or correct the rule, and fix the row as it is",
+    Reason.SEQUENCE: "fix the row by giving its commit time, or its sequence, or give it up",
+    Reason.SCHEMA: "let the table follow and replay the row, or fix it, or give it up",
+    Reason.KEY_SHIFT: "give it up, and let the source write the row again",
+    Reason.HISTORY: "mend the versions of its key in the table, then fix the row as it is, or give it up",
+    Reason.TIE: "fix the row as it is where it came last, or as it should be; or give it up",
+    Reason.UNDATED: "fix the row by giving the column a value that can date a version, or give it up",
+    Reason.UNREADABLE: "correct the settings where they are wrong, and let the source write the row again; the "
+    "table stays inexact until it is loaded anew",
+    Reason.NULL_KEY: "let the source write the row again, with its key; where `key` names a wrong column, drop the "
+    "table and load it anew",
+    Reason.NO_KEY: "name a `key`, or let the source send whole images (`match`), and load the table anew",
+    Reason.TOO_LATE: "let the source write the row again, where it is not as it should be",
+    Reason.INCOMPLETE_ROW: "let the source write the whole row again",
+}
+"""What can be done, by reason. Every row can be given up and exported."""
+
+
+def why_not(dimension: Dimension, entry: Entry) -> tuple[str, str] | None:
+    """Return why a row cannot be mended, and what can be done instead; None where it can.
+
+    The dimension has the columns of the rows at the source. What holds nothing cannot be
+    mended: later events of its key may be applied.
+    """
+    nested = next((column for column in dimension.schema if column.type.is_nested), None)
+    if Reason(entry.reason) not in FIXABLE:
+        return (
+            f"the reason is {entry.reason}: what the row should have been does not depend on it alone",
+            f"What can be done: {ADVICE[Reason(entry.reason)]}.",
+        )
+    if entry.other_key is not None and isinstance(dimension.lateness, Ordered):
+        return "its key changes, and an `ordered` table takes no such row", _GIVE_UP
+    if not dimension.key and entry.operation in (Operation.UPDATE.value, Operation.DELETE.value):
+        return f"it is of the operation {entry.operation}, and the table has no key to find a row by", _GIVE_UP
+    if not len(dimension.schema):
+        return "the table has column rules, and the columns of its source are not declared", _DECLARE
+    if nested is not None:
+        return f"the column {nested.name} is a {nested.type}, which has no form as text", _GIVE_UP
+    return None
+
+
+_GIVE_UP: Final = "Let the source write the row again, and give this up: `lakeward quarantine discard`."
+_DECLARE: Final = (
+    "Declare them as `columns` under [tables], or let the source write the row again, and give this up."
+)
+
+
+def is_fixable(dimension: Dimension, entry: Entry) -> bool:
+    """Whether a row can be mended."""
+    return why_not(dimension, entry) is None
+
+
+def operations(dimension: Dimension, entry: Entry) -> tuple[Operation, ...]:
+    """Return what the operation of a mended row may be; one that was known stays, and a key change is an update."""
+    if entry.operation is not None:
+        return (Operation(entry.operation),)
+    if entry.sequence == LOAD_SEQUENCE and Reason(entry.reason) is not Reason.SEQUENCE:
+        return (Operation.READ,)
+    if not dimension.key:
+        return (Operation.INSERT,)
+    if entry.other_key is not None:
+        return (Operation.UPDATE,)
+    return (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
+
+
+_GIVEN: Final[Mapping[str, str]] = {"time": "commit time", "sequence": "sequence"}
+
+
+def must_give(dimension: Dimension, entry: Entry) -> frozenset[str]:
+    """Return what a mended row must be given of its `time` and `sequence`."""
+    if Reason(entry.reason) is not Reason.SEQUENCE:
+        return frozenset()
+    is_placed = not dimension.sequences.are_wide or entry.sequence != LOAD_SEQUENCE
+    return frozenset({"time" if is_placed else "sequence"})
+
+
+def may_give(dimension: Dimension, entry: Entry) -> frozenset[str]:
+    """Return what a mended row may be given of its `time` and `sequence`."""
+    needed = must_give(dimension, entry)
+    return needed | {"time"} if needed and entry.time is None else needed
+
+
+def check_fixable(dimension: Dimension, entry: Entry) -> None:
+    """Raise MendError where a row cannot be mended."""
+    found = why_not(dimension, entry)
+    if found is not None:
+        raise MendError(f"{_where(dimension, entry)} cannot be fixed", found=found[0], todo=found[1])
+
+
+def check_every(dimension: Dimension, entries: Sequence[Entry]) -> None:
+    """Raise MendError where some row cannot be mended, or not into that; it names each of them."""
+    wrong: list[MendError] = []
+    for entry in entries:
+        try:
+            check_mended(dimension, entry)
+        except MendError as error:
+            wrong.append(error)
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        raise MendError(
+            f"{dimension.name}: {len(wrong):,} of {len(entries):,} rows cannot be mended so",
+            found="\n".join(f"{error.what}: {error.found or error.todo}" for error in wrong),
+            todo="Nothing was changed. Correct these rows, or take them out.",
+        )
+
+
+def check_mended(dimension: Dimension, entry: Entry) -> None:
+    """Raise MendError where a row cannot be mended, or not into that."""
+    check_fixable(dimension, entry)
+    where, mended = _where(dimension, entry), entry.mended
+    if mended is None:
+        raise MendError(f"{where} is not mended", todo="Mend it first: `lakeward quarantine fix`.")
+    allowed = operations(dimension, entry)
+    if mended.operation not in allowed:
+        raise MendError(
+            f"{where} cannot be a row of the operation {mended.operation.value}",
+            todo=f"It may be {', '.join(operation.value for operation in allowed)}.",
+        )
+    _check_columns(where, dimension, mended.cells)
+    _check_old_key(where, dimension, entry, mended)
+    for name, given in (("time", mended.time), ("sequence", mended.sequence)):
+        called, is_given = _GIVEN[name], given is not None
+        if is_given and name not in may_give(dimension, entry):
+            raise MendError(f"{where}: its {called} is known and stays", todo=f"Leave `{name}` out.")
+        if not is_given and name in must_give(dimension, entry):
+            raise MendError(
+                f"{where}: its {called} is not given", todo=f"Write it as `{name}`, as the source does."
+            )
+
+
+def check_same_keys(dimension: Dimension, entry: Entry, key: str | None, old_key: str | None) -> None:
+    """Raise MendError where a mended row has not the keys that it holds; they are given as lists in JSON."""
+    for name, was, now in (("key", entry.key, key), ("old key", entry.other_key, old_key)):
+        if was == now:
+            continue
+        if was is None or now is None or not same_key(dimension, json.loads(was), json.loads(now)):
+            raise MendError(
+                f"{_where(dimension, entry)} has another {name} now",
+                found=f"it was {was or 'none'}, and is {now or 'none'}",
+                todo=f"The {name} stays as it was. Where it is wrong, give the row up.",
+            )
+
+
+def undecided(dimension: Dimension, object_: int | str, row: int) -> MendError:
+    """Return what is wrong with a mended row that may mean more than one row of the table."""
+    return MendError(
+        f"{dimension.name}: {object_}, row {row} as it was mended may mean one of two rows",
+        found="a row stands on the key that it enters, or was covered there, and the feed does not tell the "
+        "transactions apart",
+        todo="Nothing was applied. Mend it in another way (`lakeward quarantine fix`), or give it up, and let the "
+        "source write the row again.",
+    )
+
+
+def no_image(dimension: Dimension, object_: int | str, row: int) -> MendError:
+    """Return what is wrong with a mended row that is to take away another, which it cannot tell."""
+    return MendError(
+        f"{dimension.name}: {object_}, row {row} as it was mended is an update or a delete",
+        found="the table has no key, and what a person mends has no image of the row before the change",
+        todo="Nothing was applied. Give the row up, and let the source write the change again.",
+    )
+
+
+def breaks_history(dimension: Dimension, object_: int | str, row: int, rule: str) -> MendError:
+    """Return what is wrong with a mended row whose key has versions that break a rule, which is given in words."""
+    return MendError(
+        f"{dimension.name}: {object_}, row {row} meets versions of its key that are not right",
+        found=rule,
+        todo="Nothing was applied. Mend the versions in the table first (docs/how-to/quarantine.md), or give "
+        "the row up.",
+    )
+
+
+def is_undated(dimension: Dimension, object_: int | str, row: int, detail: str) -> MendError:
+    """Return what is wrong with a mended row that still does not say from when it counts, as the detail says."""
+    return MendError(
+        f"{dimension.name}: {object_}, row {row} as it was mended does not say from when it counts",
+        found=detail,
+        todo="Nothing was applied. Give the column such a value (`lakeward quarantine fix`), or give the row up.",
+    )
+
+
+def _where(dimension: Dimension, entry: Entry) -> str:
+    return f"{dimension.name}: {entry.object}, row {entry.row}"
+
+
+def _check_columns(where: str, dimension: Dimension, cells: Mapping[str, Written]) -> None:
+    names = dimension.schema.names
+    strange = [name for name in cells if name not in names]
+    lacking = [name for name in names if name not in cells]
+    if strange or lacking:
+        found = [f"it has {name}, which the table has not" for name in strange]
+        found += [f"it lacks {name}" for name in lacking]
+        raise MendError(
+            f"{where}: its columns are not those of the table",
+            found="; ".join(found),
+            todo="Every column of the table has a cell, NULL among them; nothing is filled in.",
+        )
+    for name in dimension.key:
+        if cells[name] is None or cells[name] is UNSET:
+            is_ = "be NULL" if cells[name] is None else "be one that was not sent"
+            raise MendError(f"{where}: the key column {name} cannot {is_}", todo="The key stays as it was.")
+
+
+def _check_old_key(where: str, dimension: Dimension, entry: Entry, mended: Mended) -> None:
+    """Raise MendError where a change of a key has no old key, or another row has one."""
+    wanted = set(dimension.key) if entry.other_key is not None else set()
+    if set(mended.old_key or ()) != wanted:
+        raise MendError(
+            f"{where}: its old key is not told" if wanted else f"{where} has no old key",
+            found=f"the key changed from {entry.other_key}" if wanted else "its key does not change",
+            todo="Under [row.old_key] stand " + ", ".join(dimension.key) + ", with their texts before the change."
+            if wanted
+            else "Take [row.old_key] out.",
+        )

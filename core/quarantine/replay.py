@@ -1,0 +1,112 @@
+"""Rows that show a change of columns, applied as they were written once the table may follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import MendError
+from lakeward.core.events import Operation
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.ports import Entry
+from lakeward.core.schema import UNDECLARED, Column, Schema, Type
+from lakeward.core.schema_changes.evolution import Evolution, Kind, SchemaChange, evolve
+
+
+def is_as_written(entry: Entry) -> bool:
+    """Whether a row can be applied as it was written, nobody having mended it."""
+    return Reason(entry.reason) is Reason.SCHEMA and entry.mended is None
+
+
+def is_readable_again(dimension: Dimension, entry: Entry) -> bool:
+    """Whether a row that nobody mended may be read again, from its text, under the settings as they are now."""
+    finds_row = bool(dimension.key) or entry.operation in (Operation.INSERT.value, Operation.READ.value)
+    is_known = entry.operation is not None or Reason(entry.reason) is Reason.OPERATION
+    is_alone = is_known and entry.other_key is None
+    return entry.mended is None and Reason(entry.reason) in _READ_AGAIN and is_alone and finds_row
+
+
+_READ_AGAIN: Final = frozenset({Reason.CAST, Reason.QUALITY, Reason.OPERATION})
+
+
+def columns_with(
+    dimension: Dimension, stored: Schema, entries: Iterable[Entry], shown: Mapping[int, Sequence[SchemaChange]]
+) -> Schema:
+    """Return the columns of a table once rows are applied to it that nobody mended.
+
+    `shown` are changes of columns that rows show, by the batch that refused these. Raises MendError where the
+    settings do not let the table follow one of them. For rows that are read again, a column that is declared wider
+    by now becomes wider.
+    """
+    schema = stored
+    for entry in entries:
+        if entry.mended is None and not is_as_written(entry):
+            schema = with_wider_types(dimension, schema)
+        if is_as_written(entry):
+            if entry.other_key is not None:
+                raise not_as_written(dimension, entry, "it changes its key")
+            if not dimension.key and entry.operation == Operation.UPDATE.value:
+                raise not_as_written(dimension, entry, "it is an update, and the table has no key")
+            schema = _followed(dimension, schema, entry, shown.get(entry.batch, ())).schema
+    return schema
+
+
+def with_wider_types(dimension: Dimension, stored: Schema) -> Schema:
+    """Return the columns of a table, those in a wider type that are declared so and that the table may follow."""
+    schema = stored
+    for column in stored:
+        declared = dimension.schema.find(column.name)
+        if declared is None or declared.type == column.type:
+            continue
+        incoming = Schema(tuple(declared if item.name == column.name else item for item in schema))
+        found = evolve(schema, incoming, dimension.policies, dimension.key)
+        if not found.refused and all(change.kind is Kind.WIDEN for change in found.changes):
+            schema = found.schema
+    return schema
+
+
+def _followed(dimension: Dimension, stored: Schema, entry: Entry, changes: Sequence[SchemaChange]) -> Evolution:
+    incoming = Type("struct", parts=stored.columns)
+    for change in changes:
+        column, *within = change.names
+        names = [dimension.policies.renames.get(column, column), *within]
+        incoming = _with(incoming, names, _type_now(dimension, change))
+    found = evolve(stored, Schema(incoming.parts), dimension.policies, dimension.key)
+    was_narrower = any(change.kind is Kind.NARROW for change in changes)
+    left = [c for c in (*found.refused, *found.shown) if c.kind is not Kind.NARROW or was_narrower]
+    left += [c for c in found.changes if c.after == UNDECLARED]
+    left += [c for c in changes if c.kind is Kind.DROP and c.is_nested]  # a text has no word for what is kept there
+    if left:
+        raise not_as_written(dimension, entry, "the table does not follow: " + "; ".join(map(str, left)))
+    return found
+
+
+def not_as_written(dimension: Dimension, entry: Entry, found: str) -> MendError:
+    """Say that a row cannot be applied as it was written."""
+    return MendError(
+        f"{dimension.name}: {entry.object}, row {entry.row} cannot be replayed as it was written",
+        found=found,
+        todo=f'Let the table follow, under [tables."{dimension.name}".schema], and declare the type of a new '
+        "column of CSV files. Else fix the row, or give it up (`lakeward quarantine fix`, `discard`).",
+    )
+
+
+def _type_now(dimension: Dimension, change: SchemaChange) -> Type | None:
+    """Return the type that a change brings: as it is declared now, else as the object had it."""
+    declared = None if change.is_nested else dimension.schema.find(change.path)
+    return change.after if declared is None or change.after is None else declared.type
+
+
+def _with(of: Type, names: Sequence[str], type_: Type | None) -> Type:
+    """Return a type whose part of these names has another type, is added, or is taken out (None)."""
+    name, *rest = names
+    parts = {part.name: part.type for part in of.parts}
+    if rest and name in parts:
+        parts[name] = _with(parts[name], rest, type_)
+    elif type_ is not None:
+        parts[name] = type_
+    else:
+        parts.pop(name, None)
+    return replace(of, parts=tuple(Column(part, found) for part, found in parts.items()))

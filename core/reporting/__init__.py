@@ -1,0 +1,1 @@
+"""What a run reports beside its rows: alarms, failures, notices and figures."""

@@ -1,0 +1,308 @@
+"""What a run tells people who do not watch it: which tables need somebody, why, and what to do next.
+
+A run has one notice for all tables. What was told is kept (`SentEntry`), so that the same is not told again for an
+hour: of the same tables, with the same codes and reasons, whatever their numbers and times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any, Final
+
+from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.progress import Progress
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.text.numbers import format_count
+
+AGAIN_AFTER: Final = 3_600_000_000
+"""Microseconds for which the same is not told again."""
+
+_SHOWN: Final = 20
+"""Entries of a notice that are shown, at the most: a message of a service may have 256 KiB."""
+_LONGEST: Final = 500
+"""Characters of a part of an entry that are shown: an error of Java has its whole stack trace as its text."""
+
+_NUMBERS: Final = re.compile(r"(?<!\w)\d[\d,.:T+-]*Z?(?!\w)")
+"""Counts and times, as they stand in reasons; digits of a name are part of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeEntry:
+    """Why a table needs somebody; `table` is empty where it is the pipeline as a whole.
+
+    `code` is that of an alarm, the name of an error's class, or `quarantine`, `held`, `inexact`, `load`, `strays`.
+    `since` is when it was first told, in microseconds since 1970, where this is not the first time. So many `rows`
+    have come since the last look: a number that adds up until somebody is told.
+    """
+
+    table: str
+    code: str
+    reason: str
+    found: str | None = None
+    next_step: str | None = None
+    since: int | None = None
+    rows: int = 0
+
+    @property
+    def digest(self) -> str:
+        """What it is known by beside its table: that of another with the same code and reason.
+
+        >>> one = NoticeEntry(table="a", code="c", reason="2 keys wait since 2026-11-29T10:00:00Z")
+        >>> one.digest == replace(one, reason="17 keys wait since 2026-11-30T11:00:00Z", found="x").digest
+        True
+        >>> one.digest == replace(one, reason="2 keys of x2 wait since 2026-11-29T10:00:00Z").digest
+        False
+        """
+        reason = _NUMBERS.sub("#", self.reason)
+        return sha256(f"{self.code}\n{reason}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNotice:
+    """What a run tells: the pipeline, the id of the run, when, in microseconds since 1970, and its entries."""
+
+    pipeline: str
+    run: str
+    at: int
+    entries: Sequence[NoticeEntry]
+
+    @property
+    def subject(self) -> str:
+        """What it is about, in one line."""
+        tables = {entry.table for entry in self.entries} - {""}
+        needs = format_count(len(tables), "table needs somebody", "tables need somebody")
+        return f"lakeward {self.pipeline}: {needs if tables else 'the pipeline needs somebody'}"
+
+    @property
+    def text(self) -> str:
+        """All of it for people, in lines."""
+        entries = "\n\n".join("\n".join(_lines(entry)) for entry in self._first)
+        more = f"\n\nand {self.more:,} more: `lakeward status` shows all" if self.more else ""
+        run = f" (run {self.run}, {_time(self.at)})" if self.run else f" ({_time(self.at)})"
+        return f"{self.subject}{run}\n\n{entries}{more}\n"
+
+    @property
+    def more(self) -> int:
+        """How many entries are not shown."""
+        return len(self.entries) - len(self._first)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return what programs get of it, as values of JSON."""
+        return {
+            "pipeline": self.pipeline,
+            "run": self.run,
+            "at": _time(self.at),
+            "subject": self.subject,
+            "entries": [
+                {
+                    "table": _printable(entry.table) if entry.table else None,
+                    "code": entry.code,
+                    "reason": _printable(entry.reason),
+                    "found": None if entry.found is None else _printable(entry.found),
+                    "next_step": None if entry.next_step is None else _printable(entry.next_step),
+                    "since": None if entry.since is None else _time(entry.since),
+                }
+                for entry in self._first
+            ],
+            "more": self.more,
+        }
+
+    @property
+    def _first(self) -> Sequence[NoticeEntry]:
+        return self.entries[:_SHOWN]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentEntry:
+    """An entry that a `notifier` took: of which table, its digest, when first and when last.
+
+    Times are in microseconds since 1970, and 0 where it took none yet. So many rows are `untold` since it took one.
+    """
+
+    notifier: str
+    table: str
+    digest: str
+    first: int
+    last: int
+    untold: int = 0
+
+
+def find_entries(
+    table: str,
+    *,
+    failure: Failure | None = None,
+    code: str | None = None,
+    alarms: Iterable[Alarm] = (),
+    progress: Progress | None = None,
+    quarantined: int = 0,
+    awaited: Awaited | None = None,
+) -> list[NoticeEntry]:
+    """Return why a table needs somebody.
+
+    That is the `failure` of its last turn, with a `code` where an alarm stopped the table; its other alarms; rows
+    that went into quarantine, keys that are held, that it is inexact; and a full load that it waits for.
+    """
+    found = [] if failure is None else [of_failure(table, failure, code)]
+    for alarm in alarms:
+        what, step = alarm.what, alarm.todo
+        found.append(NoticeEntry(table=table, code=alarm.code, reason=what, found=alarm.found, next_step=step))
+    show = _show(table)
+    if quarantined:
+        found.append(of_quarantined(table, quarantined))
+    if progress is not None and progress.held:
+        words, keys = "keys are held until a row of theirs is mended", format_count(progress.held, "key")
+        found.append(NoticeEntry(table=table, code="held", reason=words, found=keys, next_step=show))
+    if progress is not None and progress.inexact_since:
+        words = "it is inexact: the key of a row could not be read"
+        since = f"since {progress.inexact_since}"
+        found.append(NoticeEntry(table=table, code="inexact", reason=words, found=since, next_step=show))
+    if awaited is not None and awaited.is_held_up:
+        words = "it waits for a full load"
+        step = f"`lakeward status {table}`; docs/how-to/reload.md says what completes it"
+        found.append(NoticeEntry(table=table, code="load", reason=words, found=awaited.words(), next_step=step))
+    return found
+
+
+def of_failure(table: str, failure: Failure, code: str | None = None) -> NoticeEntry:
+    """Return what is told of an error: of a table, or of the pipeline where `table` is empty."""
+    return NoticeEntry(
+        table=table,
+        code=code or failure.kind,
+        reason=failure.what,
+        found=failure.found,
+        next_step=failure.todo,
+    )
+
+
+def of_quarantined(table: str, rows: int) -> NoticeEntry:
+    """Return what is told of so many rows of a table that went into quarantine."""
+    return NoticeEntry(
+        table=table,
+        code="quarantine",
+        reason="rows went into quarantine",
+        found=format_count(rows, "row"),
+        next_step=_show(table),
+        rows=rows,
+    )
+
+
+def of_strays(rows: int) -> NoticeEntry:
+    """Return what is told of so many rows that do not say of which table they are."""
+    return NoticeEntry(
+        table="",
+        code="strays",
+        reason="rows do not say of which table they are, so any table may lack them",
+        found=format_count(rows, "row"),
+        next_step="`lakeward quarantine strays`",
+    )
+
+
+def unsent(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> RunNotice | None:
+    """Return what a notifier is to be told, or None where it took each entry within the last hour.
+
+    It is told all that is so now, of what it was told before since when, and of rows all that it was not told.
+    """
+    known = _of(notifier, sent)
+    entries = [*_with_untold(notice.entries, known)]
+    if all(_is_fresh(known.get((entry.table, entry.digest)), notice.at) for entry in entries):
+        return None
+    first = {key: one.first or None for key, one in known.items()}
+    return replace(
+        notice, entries=[replace(entry, since=first.get((entry.table, entry.digest))) for entry in entries]
+    )
+
+
+def after_sending(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> tuple[SentEntry, ...]:
+    """Return what is known to be told once a notifier took a notice."""
+    known = _of(notifier, sent)
+    others = tuple(one for one in sent if one.notifier != notifier)
+    for entry in notice.entries:
+        key = entry.table, entry.digest
+        first = (known[key].first if key in known else 0) or notice.at
+        known[key] = SentEntry(
+            notifier=notifier, table=entry.table, digest=entry.digest, first=first, last=notice.at
+        )
+    return (*others, *known.values())
+
+
+def after_waiting(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> tuple[SentEntry, ...]:
+    """Return what is known to be told once a notifier was not told of a notice: it is to be told its rows later."""
+    known = _of(notifier, sent)
+    others = tuple(one for one in sent if one.notifier != notifier)
+    for entry in notice.entries:
+        if entry.rows:
+            key = entry.table, entry.digest
+            never = SentEntry(notifier=notifier, table=entry.table, digest=entry.digest, first=0, last=0)
+            before = known.get(key, never)
+            known[key] = replace(before, untold=before.untold + entry.rows)
+    return (*others, *known.values())
+
+
+def without_ended(
+    sent: Iterable[SentEntry], notice: RunNotice, looked_at: Collection[str], tables: Collection[str]
+) -> tuple[SentEntry, ...]:
+    """Return what is known to be told without what has ended.
+
+    That is what is not so any more, of tables that were `looked_at`, and of those that are not in `tables` now;
+    rows that are yet to be told have not ended. It is forgotten once the hour is over: what comes and goes is told
+    once in an hour.
+    """
+    stands = {(entry.table, entry.digest) for entry in notice.entries}
+    return tuple(
+        one
+        for one in sent
+        if _is_fresh(one, notice.at)
+        or (one.table, one.digest) in stands
+        or (one.table in tables and (one.untold > 0 or one.table not in looked_at))
+    )
+
+
+def _with_untold(
+    entries: Iterable[NoticeEntry], known: Mapping[tuple[str, str], SentEntry]
+) -> Iterator[NoticeEntry]:
+    """Yield entries with the rows that were not told before, and those of which there are no others now."""
+    untold = {key: one.untold for key, one in known.items() if one.untold}
+    for entry in entries:
+        before = untold.pop((entry.table, entry.digest), 0)
+        yield of_quarantined(entry.table, before + entry.rows) if before else entry
+    for (table, _), rows in untold.items():
+        yield of_quarantined(table, rows)
+
+
+def _show(table: str) -> str:
+    return f"`lakeward quarantine show {table}`"
+
+
+def _of(notifier: str, sent: Iterable[SentEntry]) -> dict[tuple[str, str], SentEntry]:
+    return {(one.table, one.digest): one for one in sent if one.notifier == notifier}
+
+
+def _is_fresh(one: SentEntry | None, now: int) -> bool:
+    """Return True if it was told within the hour; where the clock was set back nobody can tell."""
+    return one is not None and 0 <= now - one.last < AGAIN_AFTER
+
+
+def _lines(entry: NoticeEntry) -> Iterable[str]:
+    yield f"{_printable(entry.table)}: {entry.code}" if entry.table else entry.code
+    named: Mapping[str, str | None] = {"": entry.reason, "found: ": entry.found, "next: ": entry.next_step}
+    for name, part in named.items():
+        if part:
+            yield f"  {name}{_printable(part)}".replace("\n", "\n    ")
+    if entry.since is not None:
+        yield f"  first told: {_time(entry.since)}"
+
+
+def _printable(words: str) -> str:
+    """Return words as any service takes them: cut, and without control characters but ends of lines."""
+    cut = words if len(words) <= _LONGEST else f"{words[:_LONGEST]} …"
+    return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in cut)
+
+
+def _time(micros: int) -> str:
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=micros // 1_000_000)
+    return moment.isoformat().replace("+00:00", "Z")

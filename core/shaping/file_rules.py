@@ -1,0 +1,88 @@
+"""Quality rules of inputs: what must hold for a file as a whole; one that breaks a rule is rejected whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, TypeAlias
+
+from lakeward.core.text.numbers import format_count
+
+
+class Inputs(Enum):
+    """The inputs that a rule is for: files of a full load, files of changes, or both."""
+
+    LOAD = "load"
+    CHANGES = "changes"
+    ALL = "all"
+
+    def has(self, *, is_load: bool) -> bool:
+        """Tell whether an input is one of them."""
+        return self is Inputs.ALL or (self is Inputs.LOAD) == is_load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCount:
+    """An input has so many rows; lines that are none do not count."""
+
+    least: int = 0
+    most: int | None = None
+    inputs: Inputs = Inputs.ALL
+
+    kind: ClassVar[str] = "row_count"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NullShare:
+    """Of the rows of an input, deletes and rows that cannot be applied apart, at most this share is NULL."""
+
+    column: str
+    most: float
+    inputs: Inputs = Inputs.ALL
+
+    kind: ClassVar[str] = "null_share"
+
+
+InputRule: TypeAlias = RowCount | NullShare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """What is known of one input: its rows, those that leave values, and how many of them are NULL by column."""
+
+    name: str
+    is_load: bool
+    rows: int
+    valued: int = 0
+    nulls: Mapping[str, int]
+
+
+def breaches(
+    rules: Sequence[object], found: Sequence[Input], absent: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """Return the inputs that break a rule, in order, each with what was found; `absent` are columns they lack."""
+    told: list[tuple[str, str]] = []
+    numbered = [(number, rule) for number, rule in enumerate(rules, 1) if isinstance(rule, RowCount | NullShare)]
+    for item in found:
+        for number, rule in numbered:
+            words = _breach(rule, item, absent) if rule.inputs.has(is_load=item.is_load) else None
+            if words:
+                told.append((item.name, f"quality rule {number}, {rule.kind}: {words}"))
+    return told
+
+
+def _breach(rule: InputRule, found: Input, absent: Collection[str]) -> str | None:
+    if isinstance(rule, RowCount):
+        if found.rows < rule.least:
+            return f"it has {format_count(found.rows, 'row')}, and {rule.least:,} are the least"
+        is_over = rule.most is not None and found.rows > rule.most
+        return f"it has {format_count(found.rows, 'row')}, and {rule.most:,} are the most" if is_over else None
+    if rule.column in absent or not found.valued:
+        return None
+    nulls = found.nulls.get(rule.column, 0)
+    if nulls <= rule.most * found.valued:
+        return None
+    share = f"{100 * nulls / found.valued:.3g} %"
+    most = f"{100 * rule.most:.3g} % are the most"
+    return f"{rule.column} is NULL in {nulls:,} of {format_count(found.valued, 'row')} ({share}), and {most}"

@@ -1,0 +1,188 @@
+"""Columns that rules make of several columns of a source, made again of the row that stands.
+
+An update may send some of those columns alone. What they make can then be told only of the row
+that it leaves, once the fold has completed it; so the rules are carried out again there. What
+they read must stand in that row: as a column of the table, or as what other rules make of such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from lakeward.core.errors import ConfigError, SchemaConflict
+from lakeward.core.shaping.column_rules import TEXT, Cast, Hash, Rename
+from lakeward.core.shaping.shape import SYSTEM_PREFIX, Shape, Step, key_steps
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A rule that is carried out again: where it finds what it reads, and where it leaves what it makes.
+
+    Both are columns of the table, or names that no table has.
+    """
+
+    step: Step
+    reads: Mapping[str, str]
+    makes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remaking:
+    """The columns of a table that are made again, by where the last rule leaves them, and the rules in order.
+
+    Those that `must` be, an update may send in part; with the others only files that lack a column do.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    steps: tuple[Again, ...] = ()
+    must: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.columns)
+
+    def of(self, columns: Collection[str]) -> Remaking:
+        """Return what makes these columns alone."""
+        kept = {name: place for name, place in self.columns.items() if name in columns}
+        wanted, steps = set(kept.values()), list[Again]()
+        for again in reversed(self.steps):
+            if not wanted.isdisjoint(again.makes):
+                wanted |= set(again.reads.values())
+                steps.insert(0, again)
+        return Remaking(kept, tuple(steps), self.must & kept.keys())
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The columns of the table that they are made of."""
+        made = {place for again in self.steps for place in again.makes}
+        return frozenset(place for again in self.steps for place in again.reads.values() if place not in made)
+
+
+_Node: TypeAlias = tuple[int, str]
+"""A column as it is from a rule on: the number of the rule that made it, or 0, and its name there."""
+
+_SOURCE: Final = 0
+
+
+def remaking(shape: Shape, key: Collection[str], *, in_part: bool, moves: bool) -> Remaking:
+    """Return how the columns that are made of several of the source are made again.
+
+    Raises ConfigError where that cannot be and it must, since rows are sent `in_part`. A column
+    of the key that no rule makes is always sent; it is the same as before unless the key `moves`.
+    """
+    same = frozenset(key) if not moves and not key_steps(shape, tuple(key)) else frozenset()
+    several = [name for name in shape.schema.names if len(shape.needs[name]) > 1]
+    must = frozenset(name for name in several if in_part and len(shape.needs[name] - same) > 1)
+    found, columns = _Remaker(shape, frozenset(several)), dict[str, str]()
+    for name in several:
+        try:
+            columns[name] = found.place(found.last[name])
+        except _CannotError as error:
+            if name in must:
+                raise _cannot(shape, name, error) from None
+    steps = tuple(found.steps[number] for number in sorted(found.steps))
+    return Remaking(columns, steps, must).of(columns)
+
+
+def in_table(table: str, wanted: Remaking, columns: frozenset[str], added: frozenset[str]) -> Remaking:
+    """Return what can be made again in a table with these columns, of which its rows lack those that are `added`.
+
+    Raises SchemaConflict where one must be made of what the rows lack.
+    """
+    found = []
+    for name in (name for name in wanted.columns if name in columns):
+        unknown = sorted(inner for inner in wanted.of([name]).inputs if inner in added or inner not in columns)
+        if unknown and name in wanted.must:
+            raise _unknown(table, name, ", ".join(unknown))
+        found += [] if unknown else [name]
+    return wanted.of(found)
+
+
+def _unknown(table: str, name: str, inputs: str) -> SchemaConflict:
+    return SchemaConflict(
+        f"{table}: the column {name} is made of {inputs}, which the rows of the table do not have yet",
+        found="an update may send a part of a row, and nobody could tell the rest of what the column is made of",
+        todo="Nothing of this batch was applied; other tables go on. Load the table anew "
+        f"(docs/reference/alarms.md#loading-a-table-anew). Where {inputs} is new at the source, too, and NULL in "
+        f"older rows is right, take the rule that makes {name} out, run once, and put it back.",
+    )
+
+
+class _CannotError(Exception):
+    """Says what is not known, and what to do."""
+
+    def __init__(self, found: str, todo: str) -> None:
+        self.found, self.todo = found, todo
+        super().__init__(found)
+
+
+def _cannot(shape: Shape, name: str, error: _CannotError) -> ConfigError:
+    needed = ", ".join(root for root in shape.source.names if root in shape.needs[name])
+    return ConfigError(
+        f"the column {name} is made of several columns of the source, and rows come in part",
+        found=f"it needs {needed}, of which an update may send some alone; {error.found}",
+        todo=f"{error.todo} Or take `no_sup_value` out, where the source sends whole rows.",
+    )
+
+
+class _Remaker:
+    """Follows columns through the rules, and finds again what made them."""
+
+    def __init__(self, shape: Shape, several: frozenset[str]) -> None:
+        self.makers: dict[_Node, tuple[Step, Mapping[str, _Node]]] = {}
+        self.gone: dict[_Node, tuple[Step, str]] = {}
+        self.steps: dict[int, Again] = {}
+        self.last: Mapping[str, _Node] = {name: (_SOURCE, name) for name in shape.source.names}
+        for step in shape.steps:
+            self.last = self._after(step, self.last)
+        self.stands = {node: name for name, node in self.last.items() if name not in several}
+
+    def _after(self, step: Step, before: Mapping[str, _Node]) -> Mapping[str, _Node]:
+        """Return the columns after a rule; one with a new name is what it was."""
+        if isinstance(step.rule, Rename):
+            made = {step.rule.to: before[step.rule.column]}
+        else:
+            made = {item.name: (step.number, item.name) for item in step.made}
+            reads = {name: before[name] for name in step.rule.reads(step.before)}
+            self.makers.update(dict.fromkeys(made.values(), (step, reads)))
+        after = {name: made.get(name, before.get(name, (_SOURCE, name))) for name in step.after.names}
+        self.gone.update({node: (step, name) for name, node in before.items() if node not in after.values()})
+        return after
+
+    def place(self, node: _Node) -> str:
+        """Return where a column is found again; raises _CannotError where it is not."""
+        if node in self.stands:
+            return self.stands[node]
+        if node[0] == _SOURCE:
+            raise self._lost(node)
+        step, reads = self.makers[node]
+        if isinstance(step.rule, Hash) or (isinstance(step.rule, Cast) and step.rule.type != TEXT):
+            raise self._lost(node) if len(step.needs) == 1 else _of_last(step)
+        if step.number not in self.steps:
+            found = {name: self.place(inner) for name, inner in reads.items()}
+            self.steps[step.number] = Again(step, found, tuple(_placed(step.number, c.name) for c in step.made))
+        return _placed(*node)
+
+    def _lost(self, node: _Node) -> _CannotError:
+        """Say which rule takes a column away, or changes it."""
+        step, name = self.gone[node]
+        does = "changes" if step.after.find(name) else "takes away"
+        return _CannotError(
+            f"rule {step.number}, {step.rule.kind}, {does} {name}, so that it is not known of the row that stands",
+            f"Let the table keep {name} as it is (`to` makes another column).",
+        )
+
+
+def _of_last(step: Step) -> _CannotError:
+    """Say why a rule cannot be carried out on the row that stands."""
+    if isinstance(step.rule, Hash):
+        found = f"rule {step.number}, hash, would need its secret where the table is written"
+        return _CannotError(found, "Hash each column before they are joined.")
+    found = f"rule {step.number}, cast, would find only then that a value does not fit, too late to hold the row"
+    return _CannotError(found, "Let the rule `sql` make it, with `try_cast(… AS …)`, which gives NULL then.")
+
+
+def _placed(number: int, name: str) -> str:
+    """Return a name that no table has."""
+    return f"{SYSTEM_PREFIX}{number}_{name}"

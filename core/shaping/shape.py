@@ -1,0 +1,243 @@
+"""The rules of one table put together: what they make of a schema, and which columns need which."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.core.errors import ConfigError
+from lakeward.core.schema import Column, Schema
+from lakeward.core.shaping.column_rules import OfColumn, Rename, Rule
+from lakeward.core.shaping.reshaping_rules import Concat, Constant, Split, Sql
+from lakeward.core.text.suggestions import nearest
+
+SYSTEM_PREFIX: Final = "_lakeward_"
+"""What the columns that lakeward adds begin with; no other may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A rule at its place: its number in the settings, and the columns before and after it.
+
+    `needs` are the columns of the source that it reads, by way of other rules or not.
+    """
+
+    number: int
+    rule: Rule
+    before: Schema
+    after: Schema
+    needs: frozenset[str]
+
+    @property
+    def made(self) -> tuple[Column, ...]:
+        """The columns that it makes or changes."""
+        return self.rule.makes(self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What rules make of the columns of a source: those of the table, and how they come about.
+
+    `needs` says of each column of the table which columns of the source it is made of:
+    where one of those was not sent, neither was it.
+    """
+
+    source: Schema
+    schema: Schema
+    steps: tuple[Step, ...]
+    needs: Mapping[str, frozenset[str]]
+
+    def without(self, absent: Collection[str]) -> Schema:
+        """Return the columns of the table that need none of these columns of the source."""
+        return Schema(tuple(column for column in self.schema if self.needs[column.name].isdisjoint(absent)))
+
+
+def shape(rules: Sequence[Rule], source: Schema) -> Shape:
+    """Return what the rules, in order, make of the source's columns; those that no rule names pass as they are.
+
+    Raises ConfigError, with the rule's number, where a rule does not fit the columns.
+    """
+    needs = {name: frozenset({name}) for name in source.names}
+    steps: list[Step] = []
+    schema = source
+    for number, rule in enumerate(rules, 1):
+        try:
+            after = _after(rule, schema, rules[number:], source)
+        except ConfigError as error:
+            raise ConfigError(
+                f"rule {number}, {rule.kind}: {error.what}", found=error.found, todo=error.todo
+            ) from error
+        roots = frozenset[str]().union(*[needs[name] for name in rule.reads(schema)])
+        step = Step(number, rule, schema, after, roots)
+        needs.update({item.name: roots for item in step.made})
+        needs = {name: needs[name] for name in after.names}
+        steps.append(step)
+        schema = after
+    return Shape(source, schema, tuple(steps), needs)
+
+
+def _after(rule: Rule, schema: Schema, later: Sequence[Rule], source: Schema) -> Schema:
+    """Return the columns after a rule; what it makes stands where what it reads stood last."""
+    for name in rule.reads(schema):
+        if schema.find(name) is None:
+            raise _unknown(name, rule, schema, later, source)
+    made, gone = rule.makes(schema), set(rule.removes(schema))
+    changed = {item.name: item for item in made if item.name in _changes(rule, schema)}
+    new = [item for item in made if item.name not in changed]
+    _refuse_names(new, [name for name in schema.names if name not in gone])
+    last = max((schema.names.index(name) for name in rule.reads(schema)), default=len(schema) - 1)
+    columns: list[Column] = [] if len(schema) else list(new)
+    for place, item in enumerate(schema):
+        columns += [changed.get(item.name, item)] * (item.name not in gone)
+        columns += new if place == last else []
+    if not columns:
+        raise ConfigError("no column is left")
+    return Schema(tuple(columns))
+
+
+def _changes(rule: Rule, schema: Schema) -> Collection[str]:
+    """Return the columns that a rule may put another value into: those that it says it does, by their names."""
+    match rule:
+        case OfColumn(to=None):
+            return (rule.column,)
+        case Sql():
+            return (rule.to,) if schema.find(rule.to) else ()
+        case _:
+            return ()
+
+
+def _unknown(name: str, rule: Rule, schema: Schema, later: Sequence[Rule], source: Schema) -> ConfigError:
+    """Say why there is no column of that name: it comes later, it is gone already, or it never was."""
+    what = f"there is no column {name!r} here"
+    for maker in later:
+        if name in _targets(maker):
+            own = _targets(rule)
+            if any(other in own for other in _read_by_name(maker)):
+                return ConfigError(
+                    what,
+                    found=f"{maker.kind} makes it, and reads what this rule makes: a cycle",
+                    todo="Let one of the two read a column that is there already.",
+                )
+            return ConfigError(
+                what, found=f"{maker.kind} makes it further down", todo="Put that rule before this one."
+            )
+    if source.find(name) is not None:
+        return ConfigError(what, found="a rule before this one took it away", todo="Put this rule before that one.")
+    return ConfigError(what, found="the columns are " + ", ".join(schema.names), todo=nearest(name, schema.names))
+
+
+def _targets(rule: Rule) -> tuple[str, ...]:
+    """Return the names that a rule says it makes, as far as they stand in it."""
+    match rule:
+        case OfColumn():
+            return (rule.target,)
+        case Rename() | Concat() | Constant() | Sql():
+            return (rule.to,)
+        case Split():
+            return rule.into
+        case _:
+            return ()
+
+
+def _read_by_name(rule: Rule) -> tuple[str, ...]:
+    return rule.reads(Schema(()))
+
+
+def _refuse_names(new: Sequence[Column], there: Sequence[str]) -> None:
+    """Refuse a column that no table may have, and one that is there already, in whatever case."""
+    taken = {name.lower(): name for name in there}
+    for item in new:
+        if not item.name or not item.name.isprintable() or item.name.lower().startswith(SYSTEM_PREFIX):
+            raise ConfigError(
+                f"{item.name!r} cannot name a column",
+                todo=f"Names are not empty, have no control characters and do not begin with {SYSTEM_PREFIX}.",
+            )
+        other = taken.get(item.name.lower())
+        if other is not None:
+            raise ConfigError(
+                f"it makes the column {item.name!r}, and {other!r} is there already",
+                todo="Give it another name, or drop the other column first.",
+            )
+        taken[item.name.lower()] = item.name
+
+
+def source_key(shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of the source that the columns of a key are made of.
+
+    Raises ConfigError where a column of the key is not there, or where a rule may make
+    one value of two: then two rows of the source would be one row of the table.
+    """
+    for name in key:
+        if shape.schema.find(name) is None:
+            raise _no_key(name, shape)
+        _refuse_blurred(name, shape)
+    roots = [root for name in key for root in shape.needs[name]]
+    if key and not roots:
+        raise ConfigError("the key is the same in each row", found=f"a rule makes {', '.join(key)} a constant")
+    return tuple(dict.fromkeys(roots))
+
+
+def table_key(shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of the table that hold the key of the source.
+
+    Raises ConfigError where the rules leave no such column, or several, or one that blurs it.
+    """
+    found = []
+    for name in key:
+        holds = [column for column in shape.schema.names if shape.needs[column] == {name}]
+        if len(holds) != 1 and name not in holds:
+            raise ConfigError(
+                f"which column holds {name}, of the primary key at the source, cannot be told",
+                found=f"the rules make of it {', '.join(holds) or 'nothing'}",
+                todo="Name the columns of the key, as the rules leave them, by `key`.",
+            )
+        found.append(name if name in holds else holds[0])
+        _refuse_blurred(found[-1], shape)
+    return tuple(found)
+
+
+def _no_key(name: str, shape: Shape) -> ConfigError:
+    what = f"the key names {name!r}, and no column is called so"
+    taken = [step for step in shape.steps if step.before.find(name) and not step.after.find(name)]
+    if taken:
+        return ConfigError(what, found=f"rule {taken[-1].number}, {taken[-1].rule.kind}, takes it away")
+    declare = "Where any column is declared, those of the key must be, too: say its type under `columns`."
+    known = shape.schema.names
+    return ConfigError(what, found=f"the columns are {', '.join(known)}", todo=nearest(name, known) or declare)
+
+
+def _refuse_blurred(name: str, shape: Shape) -> None:
+    """Go back along the rules that made a column."""
+    wanted = {name}
+    for step in reversed(shape.steps):
+        if wanted.isdisjoint(item.name for item in step.made):
+            continue
+        if not step.rule.keeps_apart:
+            raise ConfigError(
+                f"the key names {name!r}, and rule {step.number}, {step.rule.kind}, may make one value of two",
+                found="then two rows of the source would be one row of the table",
+                todo="Let the key be a column that is only renamed, cast, trimmed, hashed or flattened.",
+            )
+        wanted = set(step.rule.reads(step.before))
+
+
+def key_steps(shape: Shape, key: Sequence[str]) -> frozenset[int]:
+    """Return the numbers of the rules that the columns of a key pass."""
+    wanted, found = set(key), set[int]()
+    for step in reversed(shape.steps):
+        made = {item.name for item in step.made}
+        if not wanted.isdisjoint(made):
+            wanted = (wanted - made) | set(step.rule.reads(step.before))
+            found.add(step.number)
+    return frozenset(found)
+
+
+def check_moves(shape: Shape, key: Sequence[str]) -> None:
+    """Raise ConfigError for rules that do not go with rows that change their key."""
+    if key_steps(shape, key):
+        raise ConfigError(
+            "rules make the key, and rows change their key",
+            found="the key that a row had is known as the source has it (`before_image_prefix`)",
+            todo="Let the columns of the key be as they are at the source, or take that setting out.",
+        )

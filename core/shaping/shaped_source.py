@@ -1,0 +1,260 @@
+"""A source whose rows pass the rules of their table before anything else sees them.
+
+The source behind it reads its own columns; pipeline and table know those that the rules
+make. How a frame is shaped is for an adapter to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Generic, Protocol, TypeVar
+
+from lakeward.core.dimension import Dimension, Lateness
+from lakeward.core.errors import AlarmRaised, ConfigError, MendError
+from lakeward.core.events import Position, Sequences
+from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.merge.facts import Capability
+from lakeward.core.ports import Batch, Cells, Entry, Source
+from lakeward.core.schema import Schema
+from lakeward.core.schema_changes.evolution import evolve
+from lakeward.core.shaping.column_rules import Cast, Rule
+from lakeward.core.shaping.file_rules import Input, breaches
+from lakeward.core.shaping.quality_rules import Action, QualityRule, RowRule
+from lakeward.core.shaping.recomputed_columns import Remaking, remaking
+from lakeward.core.shaping.reshaping_rules import Flatten
+from lakeward.core.shaping.shape import Shape, check_moves, shape, source_key
+
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRules:
+    """The rules of one table, in order, and the columns that its source is declared to have, if any."""
+
+    columns: tuple[Rule, ...] = ()
+    quality: tuple[QualityRule, ...] = ()
+    source: Schema = field(default_factory=lambda: Schema(()))
+
+    def __bool__(self) -> bool:
+        return bool(self.columns or self.quality)
+
+    @property
+    def refuse(self) -> bool:
+        """Whether a row that the source could read may be refused."""
+        may_refuse = any(isinstance(rule, Cast | Flatten) for rule in self.columns)
+        return may_refuse or any(
+            isinstance(rule, RowRule) and rule.action is Action.QUARANTINE for rule in self.quality
+        )
+
+    def complete(self, found: Schema) -> Schema:
+        """Return the columns of a batch with those that it lacks, which are declared, at their places."""
+        declared = [found.find(item.name) or item for item in self.source]
+        return Schema((*declared, *[item for item in found if self.source.find(item.name) is None]))
+
+    def shape(self, found: Schema) -> Shape:
+        """Return what the rules make of a batch's columns, as if it lacked none."""
+        return shape(self.columns, self.complete(found))
+
+    def remaking(self, form: Shape, key: Sequence[str], may_need: frozenset[Capability]) -> Remaking:
+        """Return how they make columns of the row that stands.
+
+        Raises ConfigError where they must and cannot, or do not go with rows that change their key.
+        """
+        moves = Capability.KEY_CHANGE in may_need
+        if self.columns and moves:
+            check_moves(form, key)
+        return remaking(form, key, in_part=Capability.UNSET in may_need and bool(key), moves=moves)
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped(Generic[F]):
+    """A batch after the rules, and what input rules look at; `absent` are columns of the table that it lacks."""
+
+    batch: Batch[F]
+    inputs: tuple[Input, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+class Shaper(Protocol[F]):
+    """What carries out the rules of one table."""
+
+    @property
+    def rules(self) -> TableRules:
+        """The rules."""
+        ...
+
+    def check(self) -> None:
+        """Raise ConfigError for what is wrong with the rules, before anything is read."""
+        ...
+
+    def shape(self, batch: Batch[F], dimension: Dimension, epoch: int) -> Shaped[F]:
+        """Return a batch as the rules make it, its facts found anew; `dimension` is the table's."""
+        ...
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return how the rules make columns of the row that stands, of the columns that are declared."""
+        ...
+
+    def mended(self, frame: F, dimension: Dimension) -> F:
+        """Return rows that a person mended, as the rules make them; raises MendError where one breaks a rule.
+
+        They have the columns of the source, and the dimension those of the table.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedSource(Generic[F]):
+    """A source with the rules of one table behind it."""
+
+    source: Source[F]
+    shaper: Shaper[F]
+
+    @property
+    def lateness(self) -> Lateness:
+        """That of the source."""
+        return self.source.lateness
+
+    @property
+    def sequences(self) -> Sequences:
+        """Those of the source."""
+        return self.source.sequences
+
+    def order_by(self, dimension: Dimension) -> str | None:
+        """Return the column that puts events in order."""
+        return self.source.order_by(self._at_the_source(dimension))
+
+    def key_form(self, dimension: Dimension) -> str | None:
+        """Return what changes the values that the key is made of."""
+        return self.source.key_form(self._at_the_source(dimension))
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        """Choose the next objects."""
+        return self.source.take(self._at_the_source(dimension), past)
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[F]:
+        """Read the objects and shape them; one that breaks a rule, and all behind it, are left out.
+
+        Raises AlarmRaised where that is the first.
+        """
+        taken = replace(taken, load_writer=None)  # the rows of the table are made of those that are read
+        if self.shaper.rules.columns:
+            taken = replace(taken, columns=None)  # so are its columns
+        batch = self.source.read(self._at_the_source(dimension), taken, epoch)
+        if not batch.facts.objects:
+            return batch
+        try:
+            shaped = self.shaper.shape(batch, dimension, epoch)
+        except ConfigError as error:
+            batch.close()
+            raise ConfigError(f"{dimension.name}: {error.what}", found=error.found, todo=error.todo) from error
+        except BaseException:
+            batch.close()
+            raise
+        told = breaches(self.shaper.rules.quality, shaped.inputs, shaped.absent)
+        if not told:
+            return shaped.batch
+        shaped.batch.close()
+        read = [item.object for item in batch.facts.objects]
+        bad = [item.name for item in read].index(told[0][0])
+        if bad == 0 or taken.load is not None:
+            raise _rejected(dimension, *told[0])
+        before = self.read(dimension, replace(taken, objects=tuple(read[:bad]), left=()), epoch)
+        if not before.facts.objects:
+            raise _rejected(dimension, *told[0])
+        return before
+
+    def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return the names of applied objects that cannot be read again."""
+        return self.source.find_missing(self._at_the_source(dimension), objects)
+
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> F:
+        """Return a frame of one truncate, with the columns of the table."""
+        return self.source.truncation(dimension, place, time)
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Move applied objects into the archive."""
+        return self.source.archive(dimension, objects)
+
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension as rows are at the source: they are mended there, and pass the rules again.
+
+        Raises MendError where the declared columns are not all that the columns of the table are made of.
+        """
+        rules = self.shaper.rules
+        if not rules.columns:
+            return self.source.written(dimension)
+        if not len(rules.source):
+            raise MendError(
+                f"{dimension.name} has column rules, and its rows cannot be fixed",
+                found="the columns of its source are not declared",
+                todo=f"Declare them, as `columns` under [tables], or give the rows up. {_AGAIN}",
+            )
+        made = rules.shape(rules.source).schema
+        evolution = evolve(dimension.schema, made, dimension.policies, dimension.key)
+        if len(dimension.schema) and (evolution.refused or evolution.changes or evolution.absent):
+            differ = [*map(str, (*evolution.refused, *evolution.changes)), *evolution.absent]
+            raise MendError(
+                f"{dimension.name}: the rules make other columns than the table has, and its rows cannot be fixed",
+                found=", ".join(dict.fromkeys(differ)),
+                todo=f"Declare what the source has, and run, or give the rows up. {_AGAIN}",
+            )
+        return self.source.written(self._at_the_source(dimension))
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return how the rules make columns of the row that stands.
+
+        Raises ConfigError where they must and cannot, MendError where only the files would tell.
+        """
+        if not self.shaper.rules.columns:
+            return Remaking()
+        if len(self.shaper.rules.source):
+            return self.shaper.remaking(dimension, may_need)
+        if Capability.UNSET in may_need:
+            raise MendError(
+                f"{dimension.name} has column rules, and rows that send a part of their cells wait",
+                found="the columns of its source are not declared",
+                todo="Declare them, as `columns` under [tables]: then it is known what the rules make of the rows.",
+            )
+        return Remaking()
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        """Return the cells of a row in quarantine, in the columns of the source."""
+        return self.source.cells(self._of_rows(dimension), entry)
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> F:
+        """Return mended rows as events of the table; raises MendError where one does not fit, or breaks a rule."""
+        return self.shaper.mended(self.source.mend(self._of_rows(dimension), entries), dimension)
+
+    def _of_rows(self, dimension: Dimension) -> Dimension:
+        return self._at_the_source(dimension) if self.shaper.rules.columns else dimension
+
+    def _at_the_source(self, dimension: Dimension) -> Dimension:
+        """Return the dimension with the columns and the key as the source has them.
+
+        Without declared columns the shaper alone can tell of which columns rules make a key. Where none does, it is
+        that of the source: what a row was before its key changed is known by it.
+        """
+        rules, declared, key = self.shaper.rules, self.shaper.rules.source, dimension.key
+        if len(declared):
+            key = source_key(rules.shape(declared), key)
+        elif any(rule.may_make(name) for rule in rules.columns for name in key):
+            key = ()
+        keeps_text = dimension.keeps_text or rules.refuse
+        return replace(
+            dimension, schema=declared, key=key, keeps_text=keeps_text, has_column_rules=bool(rules.columns)
+        )
+
+
+_AGAIN: Final = "The source may write them again."
+
+
+def _rejected(dimension: Dimension, name: str, words: str) -> AlarmRaised:
+    return AlarmRaised(
+        "QUALITY-001",
+        f"{dimension.name}: {name} is rejected whole",
+        found=words,
+        todo="Nothing of it was applied, and nothing behind it; other tables go on. Replace the file by a right "
+        "one, or change the rule.",
+    )

@@ -1,0 +1,170 @@
+"""Keys as people write them, read as values of their types."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal
+from typing import Final
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+from lakeward.core.events import Key, canonical
+from lakeward.core.schema import Column, Type
+from lakeward.core.text.values import to_text
+
+
+def read_key(dimension: Dimension, texts: Sequence[str]) -> Key:
+    """Return the canonical key that these texts write; raises ConfigError, saying what is expected."""
+    columns = [column for name in dimension.key if (column := dimension.schema.find(name)) is not None]
+    if not columns:
+        raise ConfigError(
+            f"{dimension.name} has no key",
+            found="each row is told by its place in the source alone",
+            todo="If it should have one, name its columns under [tables], and load the table anew.",
+        )
+    if len(texts) != len(columns):
+        raise ConfigError(
+            f"{dimension.name}: {_values(len(texts))} given, and a key has {_values(len(columns))}",
+            found="it is made of " + ", ".join(f"{column.name} ({column.type})" for column in columns),
+            todo="Give one value after another, in that order; put quotes around one with a blank in it.",
+        )
+    return tuple(_part(dimension, column, text) for column, text in zip(columns, texts, strict=True))
+
+
+def same_key(dimension: Dimension, one: Sequence[str], other: Sequence[str]) -> bool:
+    """Tell whether texts write the same key: -2 is -2.00 where the key is a decimal."""
+    if len(one) != len(other) or len(one) != len(dimension.key):
+        return list(one) == list(other)
+    columns = [dimension.schema.find(name) for name in dimension.key]
+    return all(_same_part(column, left, right) for column, left, right in zip(columns, one, other, strict=True))
+
+
+def _same_part(column: Column | None, one: str, other: str) -> bool:
+    if one == other or column is None:
+        return one == other
+    try:
+        return canonical(value_of(one, column.type)) == canonical(value_of(other, column.type))
+    except (ValueError, KeyError, ArithmeticError):
+        return False
+
+
+def _values(count: int) -> str:
+    return "1 value" if count == 1 else f"{count} values"
+
+
+def _part(dimension: Dimension, column: Column, text: str) -> Hashable:
+    try:
+        return canonical(value_of(text, column.type))
+    except (ValueError, KeyError, ArithmeticError) as error:
+        raise ConfigError(
+            f"{dimension.name}: {text!r} is no value of the key column {column.name}",
+            found=f"its type is {column.type}",
+            todo=_FORMS.get(column.type.name),
+        ) from error
+
+
+_FORMS: Final[Mapping[str, str]] = {
+    "boolean": "Write true or false.",
+    "date": "Write it as 2026-11-21.",
+    "timestamp": "Write it as '2026-11-21 10:31:07.25', in UTC, or with an offset behind it: six digits at most.",
+    "timestamp_ntz": "Write it as '2026-11-21 10:31:07.25', without a zone: six digits at most.",
+    "binary": "Write it in hex, as 0xca, or as text.",
+}
+
+
+def value_of(text: str, type_: Type) -> object:
+    """Return the value of a type that a text writes; raises ValueError, KeyError or ArithmeticError.
+
+    >>> value_of("4711", Type("bigint")), value_of("1.5", Type("decimal", 8, 2))
+    (4711, Decimal('1.50'))
+    """
+    return _READERS[type_.name](text, type_)
+
+
+def text_of(value: object, type_: Type) -> str:
+    r"""Return the text that writes a value of a key, for `value_of` to read.
+
+    >>> text_of(b"\xca", Type("binary")), text_of(-0.0, Type("double"))
+    ('0xca', '0.0')
+    """
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    return to_text(value + 0.0 if isinstance(value, float) else value, type_)
+
+
+def key_text(dimension: Dimension, key: Key) -> str:
+    r"""Return a key as a JSON list of texts, letter for letter as Spark writes it."""
+    types = {column.name: column.type for column in dimension.schema}
+    parts = [text_of(part, types[name]) for part, name in zip(key, dimension.key, strict=True)]
+    written = json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
+    return _ESCAPED.sub(lambda found: found[0] if found[1] is None else f"\\u{found[1].upper()}", written)
+
+
+_ESCAPED: Final = re.compile(r"\\(?:u(....)|.)")
+
+
+def _whole(text: str, type_: Type) -> int:
+    value, bits = int(_number(text)), 31 if type_.name == "int" else 63
+    if not -(2**bits) <= value < 2**bits:
+        raise ValueError(text)
+    return value
+
+
+def _decimal(text: str, type_: Type) -> Decimal:
+    given = Decimal(_number(text))
+    value = given.quantize(Decimal(1).scaleb(-type_.scale), context=Context(prec=type_.precision))
+    if value != given:
+        raise ValueError(text)
+    return value
+
+
+def _number(text: str) -> str:
+    """Refuse what Python would take for a number and SQL would not."""
+    if not re.fullmatch(r"[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)|nan", text, re.IGNORECASE):
+        raise ValueError(text)
+    return text
+
+
+_DAY: Final = r"\d{4}-\d{2}-\d{2}"
+_TIME: Final = rf"{_DAY}([ T]\d{{2}}:\d{{2}}(:\d{{2}}(\.\d{{1,6}}0*)?)?(Z|[+-]\d{{2}}(:?\d{{2}})?)?)?"
+"""The forms of days and times that are taken: Python knows others, and cuts what is finer than a microsecond."""
+
+
+def _day(text: str, _: Type) -> date:
+    return date.fromisoformat(_of_form(_DAY, text))
+
+
+def _of_form(pattern: str, text: str) -> str:
+    if not re.fullmatch(pattern, text, re.ASCII):
+        raise ValueError(text)
+    return text
+
+
+def _timestamp(text: str, _: Type) -> datetime:
+    moment = datetime.fromisoformat(_of_form(_TIME, text))
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _without_zone(text: str, _: Type) -> datetime:
+    moment = datetime.fromisoformat(_of_form(_TIME, text))
+    if moment.tzinfo is not None:
+        raise ValueError(text)
+    return moment
+
+
+_READERS: Final[Mapping[str, Callable[[str, Type], object]]] = {
+    "boolean": lambda text, _: {"true": True, "false": False}[text.lower()],
+    "int": _whole,
+    "bigint": _whole,
+    "float": lambda text, _: float(_number(text)),
+    "double": lambda text, _: float(_number(text)),
+    "decimal": _decimal,
+    "string": lambda text, _: text,
+    "binary": lambda text, _: bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode(),
+    "date": _day,
+    "timestamp": _timestamp,
+    "timestamp_ntz": _without_zone,
+}

@@ -1,0 +1,174 @@
+"""The columns by which a table is compared with its source: which of both are the same, and in which type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+from lakeward.core.history.options import Kind
+from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
+from lakeward.core.shaping.column_rules import Rename
+from lakeward.core.shaping.shape import Shape
+
+_TIMES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
+_NUMBERS: Final = frozenset({"boolean", "int", "bigint", "float", "double", "decimal"})
+_PADDED: Final = frozenset({"char", "character", "bpchar", "nchar"})
+"""Types of databases whose texts have blanks at the end that mean nothing; feeds leave them out, or not."""
+
+_REWRITTEN: Final = frozenset({"time", "timetz", "interval", "point", "geometry", "geography", "hstore"})
+"""Types of databases whose values the connectors of Debezium write as numbers, objects, or texts of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedColumn:
+    """A column of the table by its name, what the source calls it, and the type in which it is read there.
+
+    Both sides are compared as `type`: that of the table, or float where the source has no more digits than that.
+    Blanks at the end of one that `is_padded` do not count.
+    """
+
+    name: str
+    source: SourceColumn
+    read_as: Type
+    type: Type
+    is_padded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedColumns:
+    """The columns that are compared, the key among them, and why others are not, by their names."""
+
+    columns: Sequence[ComparedColumn] = ()
+    key: Sequence[str] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def of_key(self) -> Sequence[ComparedColumn]:
+        """The columns of the key, in its order."""
+        found = {column.name: column for column in self.columns}
+        return [found[name] for name in self.key]
+
+
+def match_columns(
+    dimension: Dimension,
+    form: Shape,
+    source: SourceTable,
+    spelled: Callable[[str], str] = str,
+    *,
+    is_debezium: bool = False,
+) -> ComparedColumns:
+    """Return the columns that a table and its source have in common; others are named, with the reason.
+
+    `form` is what the rules of the table make of the columns that the source delivers, whose names are `spelled` as
+    that. The feed of a table `is_debezium` where a connector of Debezium wrote its values. Raises ConfigError
+    for a table without a key, and for one whose key the source does not have as it is.
+    """
+    if not dimension.key:
+        raise ConfigError(
+            f"{dimension.name} has no key: its rows cannot be compared one by one",
+            todo=f'Name its key under [tables."{dimension.name}"], or name other tables.',
+        )
+    delivered, named = _unchanged(form), _by_name(source, dimension, spelled)
+    found, left_out = list[ComparedColumn](), dict[str, str]()
+    for column in dimension.schema:
+        made_of = delivered.get(column.name) if form.schema.find(column.name) else column.name
+        own = None if made_of is None else named.get(made_of) or named.get(made_of.lower())
+        why = _why_not(dimension, column, own, is_made=made_of is None)
+        if why is None and is_debezium and own is not None and _is_rewritten(column, own):
+            why = f"Debezium writes {own.written} in a form of its own"
+        if own is None or why is not None:
+            left_out[column.name] = why or "the source does not have it"
+        else:
+            found.append(_compared(column, own))
+    used = {column.source.name for column in found}
+    beyond = [one.name for one in source.columns if one.name not in used and one.name not in left_out]
+    left_out |= dict.fromkeys(beyond, "the table does not have it")
+    _refuse_other_key(dimension, found, left_out)
+    return ComparedColumns(found, dimension.key, left_out)
+
+
+def _unchanged(form: Shape) -> Mapping[str, str]:
+    """Return which column of the source a column of the table is, for those that no rule changes."""
+    found = {name: name for name in form.source.names}
+    for step in form.steps:
+        if isinstance(step.rule, Rename):
+            if step.rule.column in found:
+                found[step.rule.to] = found.pop(step.rule.column)
+            continue
+        for made in step.made:
+            found.pop(made.name, None)
+    return found
+
+
+def _by_name(
+    source: SourceTable, dimension: Dimension, spelled: Callable[[str], str]
+) -> Mapping[str, SourceColumn]:
+    """Return the columns of the source by the names that the table may know them by."""
+    renames = dimension.policies.renames
+    named: dict[str, SourceColumn] = {}
+    for column in source.columns:
+        name = spelled(column.name)
+        named.setdefault(name.lower(), column)
+        named[name] = column
+        if name in renames:
+            named[renames[name]] = column
+    return named
+
+
+def _why_not(dimension: Dimension, column: Column, source: SourceColumn | None, *, is_made: bool) -> str | None:
+    history = dimension.history
+    if is_made:
+        return "a rule makes it"
+    if source is None:
+        return "the source does not have it"
+    if history is not None and column.name not in dimension.key and history.kind(column.name) is Kind.KEEP_FIRST:
+        return "it keeps its first value"
+    if column.type.is_nested:
+        return f"it is a {column.type.name}"
+    if _read_as(column.type, source) is None:
+        return f"it is {source.written} at the source and {column.type} in the table"
+    return None
+
+
+def _is_rewritten(column: Column, source: SourceColumn) -> bool:
+    """Whether the text of a column is not that of its database: `_` begins the names of PostgreSQL's arrays."""
+    written = source.written.lower().partition("(")[0].strip()
+    return column.type.name == "string" and (written in _REWRITTEN or written.startswith("_"))
+
+
+def _read_as(type_: Type, source: SourceColumn) -> Type | None:
+    """Return the type in which a column of the source is read, None where it cannot be compared."""
+    if type_.name == "string":
+        return type_
+    if source.type is None:
+        return type_ if type_.name == "decimal" else None
+    has, wanted = source.type.name, type_.name
+    is_alike = has == wanted or any({has, wanted} <= kind for kind in (_TIMES, _NUMBERS))
+    return source.type if is_alike else None
+
+
+def _compared(column: Column, source: SourceColumn) -> ComparedColumn:
+    is_padded = source.written.lower().partition("(")[0].strip() in _PADDED
+    read_as = _read_as(column.type, source) or column.type
+    type_ = read_as if (read_as.name, column.type.name) == ("float", "double") else column.type
+    return ComparedColumn(column.name, source, read_as, type_, is_padded)
+
+
+def _refuse_other_key(dimension: Dimension, found: Sequence[ComparedColumn], left_out: Mapping[str, str]) -> None:
+    compared = {column.name for column in found}
+    for name in dimension.key:
+        if name not in compared:
+            raise ConfigError(
+                f"{dimension.name} cannot be compared with its source",
+                found=f"{name} of its key is not compared: {left_out.get(name, 'the table does not have it')}",
+                todo="Rows are told apart by the key: both sides need its values as they are. Name other tables.",
+            )
+
+
+def source_schema(columns: ComparedColumns) -> Schema:
+    """Return the columns that are read of the source, by its names and in the types in which they are read."""
+    return Schema(tuple(Column(column.source.name, column.read_as) for column in columns.columns))

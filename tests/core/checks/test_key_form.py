@@ -1,0 +1,126 @@
+"""Keys that the settings would read in another way than those of the rows that stand: the table stops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.checks.key_form import key_form
+from lakeward.core.dimension import Dimension, Snapshots, TableName
+from lakeward.core.errors import SchemaConflict
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.steps import apply_changes, release
+from lakeward.core.ports import Entry, Mended
+from lakeward.core.schema import Column, Schema, parse_type
+
+NAME = TableName("shop", "item")
+
+
+def dimension(*types: str) -> Dimension:
+    """Return a table with a key of columns of these types; of "" none is declared."""
+    named = {f"k{number}": of for number, of in enumerate(types, 1)}
+    columns = tuple(Column(name, parse_type(of)) for name, of in named.items() if of)
+    return Dimension(name=NAME, schema=Schema(columns), key=tuple(named))
+
+
+class Play:
+    """A table whose source says how keys are read."""
+
+    def __init__(self) -> None:
+        of = dimension("int")
+        self.source = MemorySource()
+        target = MemoryTarget({NAME: MemoryTable(of)})
+        self.job: Job[Any] = Job(dimension=of, source=self.source, opened=target.open(of))
+
+    def run(self, order: int, form: str | None) -> str | None:
+        """Apply an object, and return what the table keeps of its keys."""
+        place, cells = Position(1, 0, order, 1), {"k1": order}
+        event = ChangeEvent(operation=Operation.INSERT, position=place, key=(order,), cells=cells)
+        self.source.put(NAME, order, [event], modified=1)
+        self.source.form_of_keys = form
+        apply_changes(self.job)
+        return self.job.opened.table.standing().progress.key_form
+
+
+@pytest.mark.parametrize(
+    ("was", "is_", "found"),
+    [
+        ("times in UTC", "times in Tokyo", "read with times in UTC; the settings say with times in Tokyo"),
+        ("", "times in UTC", "read as it is written; the settings say with times in UTC"),
+        ("times in UTC", "", "read with times in UTC; the settings say as it is written"),
+    ],
+)
+def test_a_key_that_is_read_in_another_way_stops_its_table(was: str, is_: str, found: str) -> None:
+    play = Play()
+    assert play.run(1, was) == was
+    for _ in range(2):
+        with pytest.raises(SchemaConflict) as refused:
+            play.run(2, is_)
+        assert str(refused.value.found).endswith(found)
+    assert play.run(2, was) == was
+
+
+def test_a_mended_row_gets_no_other_key(entry: Entry) -> None:
+    play = Play()
+    play.run(1, "times in UTC")
+    play.source.form_of_keys = "times in Tokyo"
+    with pytest.raises(SchemaConflict, match="cannot be read in another way"):
+        release(play.job, Settlement(mended=[entry]))
+    play.source.form_of_keys, play.source.order_column = "times in UTC", "at"
+    play.run(2, "times in UTC")
+    play.source.order_column = "since"
+    with pytest.raises(SchemaConflict, match="cannot be made of something else"):
+        release(play.job, Settlement(mended=[entry]))
+
+
+@pytest.fixture
+def entry() -> Entry:
+    place: dict[str, Any] = {"object": "a.csv", "row": 1, "epoch": 1, "sequence": 0, "order": 9}
+    known: dict[str, Any] = {"key": '["1"]', "reason": "cast", "detail": "", "operation": "insert", "text": "1,x"}
+    return Entry(**place, **known, batch=1, since=0, mended=Mended(operation=Operation.INSERT, cells={}))
+
+
+def test_nothing_stops_where_nobody_said_how_keys_are_read() -> None:
+    play = Play()
+    assert play.run(1, None) is None
+    assert play.run(2, "times in UTC") == "times in UTC"
+    assert play.run(3, None) == "times in UTC"
+
+
+@pytest.mark.parametrize(
+    ("types", "formats", "is_trimmed", "words"),
+    [
+        (("int", "string"), {}, False, ""),
+        (("int", "string"), {"k2": "x", "other": "y"}, False, "column 2 in the format 'x'"),
+        (("timestamp",), {}, True, "times in UTC"),
+        (("int", ""), {}, True, None),
+        (("timestamp_ntz", "date"), {}, True, ""),
+        (("string",), {}, True, "texts without blanks at their end"),
+    ],
+)
+def test_what_changes_values_of_a_key_is_told(
+    types: tuple[str, ...], formats: dict[str, str], is_trimmed: bool, words: str | None
+) -> None:
+    assert key_form(dimension(*types), formats, "UTC", is_trimmed=is_trimmed) == words
+
+
+def test_how_messages_write_a_column_counts_where_it_has_no_format() -> None:
+    ways = {"k1": "unscaled", "other": "hex"}
+    assert key_form(dimension("decimal(5,2)", "int"), {}, "UTC", ways) == "column 1 written as unscaled"
+
+
+def test_tables_of_versions_that_did_not_write_it_down_go_on() -> None:
+    play = Play()
+    assert play.run(1, "column 1 in the format 'd, M'") == "column 1 in the format 'd, M'"
+    now = "column 1 in the format 'd, M', column 2 written as hex"
+    assert play.run(2, now) == now
+    with pytest.raises(SchemaConflict):
+        play.run(3, "column 1 in the format 'd, M', column 2 written as base64")
+
+
+def test_nothing_is_told_where_each_load_takes_the_place_of_all_rows() -> None:
+    assert key_form(replace(dimension("timestamp"), snapshots=Snapshots()), {}, "UTC") is None

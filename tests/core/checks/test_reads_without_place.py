@@ -1,0 +1,116 @@
+"""Snapshot rows that tell no place in the log: none replaces a change of its key that arrived before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.checks.log_restart import LogRestart, lift_place
+from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Ordered, TableName, Ties, Within
+from lakeward.core.events import READ_SEQUENCE, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+HOUR = 3600 * 1_000_000
+DAY = Within(24 * HOUR)
+C, U, D, R, T = Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.READ, Operation.TRUNCATE
+
+Told = tuple[Operation, int]
+"""What a message says: an operation, and a key; its value is the number of the message."""
+
+
+def place_of(operation: Operation, place: int = 0) -> int:
+    return READ_SEQUENCE if operation is R and not place else place
+
+
+def tables(objects: Sequence[Sequence[Told]], **own: Any) -> dict[int, int]:
+    """Return the rows after objects, each a batch of its own, a day and a half apart."""
+    dimension = Dimension(
+        name=NAME,
+        schema=Schema((Column("id", Type("int")), Column("v", Type("int")))),
+        key=("id",),
+        sequences=Sequences.PLACES,
+        **own,
+    )
+    source = MemorySource()
+    target = MemoryTarget({NAME: MemoryTable(dimension)})
+    job: Job[Any] = Job(dimension=dimension, source=source, opened=target.open(dimension))
+    number = 0
+    for order, told in enumerate(objects, 1):
+        events = []
+        for row, (operation, key) in enumerate(told, 1):
+            number += 1
+            events.append(
+                ChangeEvent(
+                    operation=operation,
+                    position=Position(1, place_of(operation), order, row),
+                    key=() if operation is T else (key,),
+                    cells={} if operation is T else {"id": key, "v": number},
+                    time=order * 36 * HOUR,
+                )
+            )
+        source.put(NAME, order, events)
+        apply_changes(job)
+    table = job.opened.table
+    assert isinstance(table, MemoryTable)
+    return {int(str(key[0])): row.cells["v"] for key, row in table.rows.items() if not row.deleted}
+
+
+def model(objects: Sequence[Sequence[Told]]) -> dict[int, int]:
+    """Return the rows by arrival; a read of a key that was changed before says nothing."""
+    rows: dict[int, int] = {}
+    changed: set[int] = set()
+    is_truncated = False
+    for number, (operation, key) in enumerate((told for some in objects for told in some), 1):
+        if operation is T:
+            rows, is_truncated = {}, True
+        elif operation is not R or not (is_truncated or key in changed):
+            rows[key] = number
+            changed |= set() if operation is R else {key}
+            if operation is D:
+                del rows[key]
+    return rows
+
+
+message = st.tuples(st.sampled_from([C, U, D, R, R, T]), st.integers(1, 3))
+objects_of_messages = st.lists(st.lists(message, min_size=1, max_size=4), min_size=1, max_size=6)
+
+
+@settings(max_examples=300)
+@given(
+    objects_of_messages,
+    st.sampled_from([ORDERED, DAY]),
+    st.sampled_from(Deletes),
+    st.sampled_from([Ties.ARRIVAL, Ties.QUARANTINE]),
+)
+def test_a_read_never_replaces_a_change_that_arrived_before_it(
+    objects: Sequence[Sequence[Told]], lateness: Lateness, deletes: Deletes, ties: Ties
+) -> None:
+    """Of keys without a change the last read stands, and nothing ties."""
+    assert tables(objects, lateness=lateness, deletes=deletes, ties=ties) == model(objects)
+
+
+def test_a_read_is_never_too_late() -> None:
+    """The mark of a table whose messages tell no place does not rise: a later snapshot counts."""
+    objects = [[(R, 1)], [(C, 2)], [(C, 3)], [(R, 1)], [(R, 4)]]
+    assert tables(objects, lateness=DAY) == {1: 4, 2: 2, 3: 3, 4: 5}
+
+
+def test_a_delete_that_is_forgotten_lets_a_read_bring_the_row_back() -> None:
+    objects = [[(C, 1)], [(D, 1)], [(C, 2)], [(R, 1)]]
+    assert tables(objects, lateness=ORDERED) == {2: 3}
+    assert tables(objects, lateness=Ordered(1)) == {1: 4, 2: 3}
+
+
+def test_a_read_behind_a_restart_of_the_log_is_below_the_changes_behind_it_alone() -> None:
+    restarts = [LogRestart(5, 1, 900)]
+    read, change = Position(1, READ_SEQUENCE, 5, 2), Position(1, 0, 5, 1)
+    assert Position(1, 899, 4, 1) < lift_place(read, restarts) < lift_place(change, restarts)
+    before = read._replace(object=4)
+    assert lift_place(before, restarts) == before

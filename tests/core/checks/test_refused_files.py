@@ -1,0 +1,99 @@
+"""A file of which every row is refused for one reason stops its table, until an operator lets it pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import Dimension, TableName, Tolerance
+from lakeward.core.errors import AlarmRaised
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.operations.acknowledge import ack
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+SCHEMA = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+
+
+def job(files: Mapping[int, Sequence[Reason | None]], tolerance: Tolerance = Tolerance()) -> Job[Any]:  # noqa: B008
+    """Return a job of files by their order: of each row why it is refused, or None for one that can be read."""
+    source = MemorySource()
+    for order, rows in files.items():
+        put(source, order, rows)
+    dimension = Dimension(name=NAME, schema=SCHEMA, key=("id",), tolerance=tolerance)
+    return Job(
+        dimension=dimension, source=source, opened=MemoryTarget({NAME: MemoryTable(dimension)}).open(dimension)
+    )
+
+
+def insert(place: Position, key: int) -> ChangeEvent:
+    return ChangeEvent(operation=Operation.INSERT, position=place, key=(key,), cells={"id": key, "a": 1})
+
+
+def put(source: MemorySource, order: int, rows: Sequence[Reason | None]) -> None:
+    items: list[ChangeEvent | Reject] = []
+    for row, reason in enumerate(rows, 1):
+        place, key = Position(1, order, order, row), (order * 100 + row,)
+        if reason is None:
+            items.append(insert(place, key[0]))
+        else:
+            items.append(Reject(place, reason, (key,), detail='"1,5" is not an int (column a)'))
+    source.put(NAME, order, items)
+
+
+C, N, Q = Reason.CAST, Reason.NULL_KEY, Reason.QUALITY
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {1: [C, C]},
+        {1: [C]},  # no row of the table was applied yet
+        {1: [N, N, N]},
+        {1: [None], 2: [C, C]},
+        {1: [C], 2: [C]},
+    ],
+)
+def test_a_file_of_which_every_row_is_refused_for_one_reason_stops_the_table(
+    files: Mapping[int, Sequence[Reason | None]],
+) -> None:
+    found = job(files)
+    with pytest.raises(AlarmRaised) as stopped:
+        apply_changes(found)
+    assert stopped.value.code == "QUARANTINE-001"
+    assert not found.opened.table.standing().progress.batch
+    ack(found, "QUARANTINE-001", by="me", reason=None, at=1)
+    refused = sum(reason is not None for rows in files.values() for reason in rows)
+    assert apply_changes(found).quarantined == refused
+
+
+@pytest.mark.parametrize(
+    ("files", "quarantined"),
+    [({1: [None, C]}, 1), ({1: [C, N]}, 2), ({1: [Q, Q]}, 2), ({1: [None], 2: [C]}, 1), ({1: [None], 2: []}, 0)],
+)
+def test_rows_that_have_others_beside_them_go_into_quarantine(
+    files: Mapping[int, Sequence[Reason | None]], quarantined: int
+) -> None:
+    assert apply_changes(job(files)).quarantined == quarantined
+
+
+def test_one_row_in_a_batch_of_its_own_goes_into_quarantine_once_a_row_was_applied() -> None:
+    found = job({1: [None]})
+    apply_changes(found)
+    assert isinstance(found.source, MemorySource)
+    put(found.source, 2, [C])
+    assert apply_changes(found).quarantined == 1
+    put(found.source, 3, [C, C])
+    with pytest.raises(AlarmRaised, match="all 2 rows of 00000003 are refused for one reason: cast") as stopped:
+        apply_changes(found)
+    assert stopped.value.found == 'row 1: "1,5" is not an int (column a)'
+
+
+def test_a_share_of_all_lets_such_files_pass() -> None:
+    assert apply_changes(job({1: [C, C]}, Tolerance(max_share=1.0))).quarantined == 2

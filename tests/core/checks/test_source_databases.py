@@ -1,0 +1,99 @@
+"""Messages of two databases do not go into one table unless an operator says so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import Frame, MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.checks.databases import DATABASE_ALARM
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import AlarmRaised
+from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
+from lakeward.core.ledger.objects import Taken
+from lakeward.core.operations.acknowledge import ack
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.ports import Batch
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("dbo", "customer")
+
+
+@dataclass
+class DatabaseSource(MemorySource):
+    """A source of which each object is of one database."""
+
+    databases: list[str] = field(default_factory=list)
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        found = Counter(self.databases[item.order - 1] for item in taken.objects)
+        return replace(batch, facts=replace(batch.facts, databases=found))
+
+
+class Feed:
+    """Objects of one change each, of a database."""
+
+    def __init__(self) -> None:
+        schema = Schema((Column("id", Type("int")),))
+        self.dimension = Dimension(name=NAME, schema=schema, key=("id",), sequences=Sequences.PLACES)
+        self.source = DatabaseSource()
+        target = MemoryTarget({NAME: MemoryTable(self.dimension)})
+        self.job: Job[Any] = Job(dimension=self.dimension, source=self.source, opened=target.open(self.dimension))
+
+    def deliver(self, *databases: str) -> None:
+        for database in databases:
+            self.source.databases.append(database)
+            order = len(self.source.databases)
+            place, cells = Position(1, order, order, 1), {"id": order}
+            change = ChangeEvent(operation=Operation.INSERT, position=place, key=(order,), cells=cells, time=order)
+            self.source.put(NAME, order, [change])
+
+    def apply(self, *databases: str) -> None:
+        self.deliver(*databases)
+        apply_changes(self.job)
+
+    def stops(self, *databases: str) -> AlarmRaised:
+        """Deliver objects at which the table stops, however often it is run."""
+        self.deliver(*databases)
+        before = self.progress
+        for _ in range(2):
+            with pytest.raises(AlarmRaised) as raised:
+                apply_changes(self.job)
+        assert (raised.value.code, self.progress) == (DATABASE_ALARM, before)
+        return raised.value
+
+    def ack(self) -> None:
+        ack(self.job, DATABASE_ALARM, by="ada", reason=None, at=0)
+        apply_changes(self.job)
+
+    @property
+    def progress(self) -> Progress:
+        return self.job.opened.table.standing().progress
+
+
+def test_two_databases_in_one_batch_stop_the_table() -> None:
+    feed = Feed()
+    raised = feed.stops("crm1", "crm2", "crm1")
+    assert raised.found == "messages of crm1 (2), crm2 (1)"
+    feed.ack()
+    assert feed.progress.databases == ("crm1", "crm2")
+
+
+def test_a_database_stops_the_table_of_another_until_an_operator_decides() -> None:
+    """An answer is good for the databases that the alarm names: a third one is an alarm again."""
+    feed = Feed()
+    feed.apply("crm1", "crm1")
+    feed.apply("crm1")
+    assert Progress.from_json(feed.progress.to_json()).databases == ("crm1",)
+    raised = feed.stops("crm2")
+    assert raised.found == "messages of crm2 (1), and earlier ones of crm1"
+    feed.ack()
+    feed.apply("crm1", "crm2")
+    raised = feed.stops("crm3")
+    assert raised.about == ("crm3",)

@@ -1,0 +1,160 @@
+"""How much of a batch may go into quarantine before its table stops instead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.checks.batch_checks import refuse_flood
+from lakeward.core.dimension import Dimension, TableName, Tolerance, Unreadable, Within
+from lakeward.core.errors import QuarantineFull, SourceError
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.pipeline.job import Idle, Job
+from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+SCHEMA = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+
+
+def insert(row: int, object_: int = 1, time: int | None = None) -> ChangeEvent:
+    place = Position(1, object_, object_, row)
+    return ChangeEvent(operation=Operation.INSERT, position=place, key=(row,), cells={"id": row, "a": 1}, time=time)
+
+
+def job(source: MemorySource, tolerance: Tolerance, **more: Any) -> Job[Any]:
+    dimension = Dimension(name=NAME, schema=SCHEMA, tolerance=tolerance, **{"key": ("id",), **more})
+    target = MemoryTarget({NAME: MemoryTable(dimension)})
+    return Job(dimension=dimension, source=source, opened=target.open(dimension))
+
+
+def delivering(good: int, bad: int, reason: Reason = Reason.CAST) -> MemorySource:
+    source = MemorySource()
+    keys = () if reason is Reason.UNREADABLE else ((0,),)
+    rejects = [Reject(Position(1, 1, 1, 10_000 + row), reason, keys) for row in range(bad)]
+    source.put(NAME, 1, [*map(insert, range(1, good + 1)), *rejects])
+    return source
+
+
+def is_untouched(of: Job[Any]) -> bool:
+    table = of.opened.table
+    assert isinstance(table, MemoryTable)
+    return not (table.exists or table.quarantined or table.written)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "tolerance"),
+    [
+        (95, 5, Tolerance()),  # a share of exactly the limit
+        (49, 50, Tolerance()),  # too few rows for a share to say anything
+        (0, 100, Tolerance(max_share=1.0)),
+        (1, 3, Tolerance(max_rows=3)),
+    ],
+)
+def test_what_is_tolerated_goes_into_quarantine(good: int, bad: int, tolerance: Tolerance) -> None:
+    found = job(delivering(good, bad), tolerance)
+    assert apply_changes(found).quarantined == bad
+
+
+def test_rows_of_other_tables_are_no_part_of_what_is_shared() -> None:
+    """Of 100 rows of the table 10 cannot be read, whatever else its files have."""
+    source = MemorySource()
+    rejects = [Reject(Position(1, 1, 1, 10_000 + row), Reason.CAST, ((0,),)) for row in range(10)]
+    source.put(NAME, 1, [*map(insert, range(1, 91)), *rejects], others={"shop.order": 10_000})
+    with pytest.raises(QuarantineFull, match="10 of the 100 rows"):
+        apply_changes(job(source, Tolerance()))
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "tolerance", "limit"),
+    [
+        (94, 6, Tolerance(), "max_share = 0.05"),
+        (299, 1, Tolerance(max_share=0.0), "max_share = 0"),
+        (0, 4, Tolerance(max_rows=3), "max_rows = 3"),
+        (0, 1, Tolerance(max_rows=0), "max_rows = 0"),
+        (300, 10_001, Tolerance(), "max_rows = 10,000"),
+    ],
+)
+def test_above_a_limit_nothing_is_applied_and_nothing_quarantined(
+    good: int, bad: int, tolerance: Tolerance, limit: str
+) -> None:
+    found = job(delivering(good, bad), tolerance)
+    with pytest.raises(QuarantineFull) as refused:
+        apply_changes(found)
+    assert limit in str(refused.value.found)
+    assert f"{bad:,} cast" in str(refused.value.found)
+    assert is_untouched(found)
+
+
+def test_rows_that_show_a_change_of_columns_count_towards_no_share() -> None:
+    """Of a file that has it, they may all be."""
+    dimension = Dimension(name=NAME, schema=SCHEMA)
+    refuse_flood(dimension, {Reason.SCHEMA: 950, Reason.CAST: 50}, 1000)
+    with pytest.raises(QuarantineFull, match="1,001 of"):
+        refuse_flood(dimension, {Reason.SCHEMA: 950, Reason.CAST: 51}, 1000)
+    with pytest.raises(QuarantineFull, match="10,001 of"):
+        refuse_flood(dimension, {Reason.SCHEMA: 10_001}, 1_000_000)
+
+
+def test_what_a_table_without_a_key_refuses_counts_as_well() -> None:
+    source = MemorySource()
+    update = ChangeEvent(operation=Operation.UPDATE, position=Position(1, 1, 1, 1), cells={"id": 1, "a": 1})
+    source.put(NAME, 1, [update])
+    found = job(source, Tolerance(max_rows=0), key=())
+    with pytest.raises(QuarantineFull, match="1 of the 1 rows") as refused:
+        apply_changes(found)
+    assert "1 no_key" in str(refused.value.found)
+    assert is_untouched(found)
+
+
+def test_what_comes_too_late_counts_as_well() -> None:
+    source = MemorySource(lateness=Within(1))
+    found = job(source, Tolerance(max_rows=0), lateness=Within(1))
+    for number in (5, 50):
+        source.put(NAME, number, [insert(1, number, time=number)])
+        source.loaded[NAME] = 1
+        apply_changes(found)
+    late = ChangeEvent(
+        operation=Operation.INSERT, position=Position(1, 2, 60, 1), key=(1,), cells={"id": 1}, time=2
+    )
+    source.put(NAME, 60, [late])
+    with pytest.raises(QuarantineFull) as refused:
+        apply_changes(found)
+    assert "1 too_late" in str(refused.value.found)
+
+
+def test_a_row_whose_key_cannot_be_read_stops_the_table_or_makes_it_inexact() -> None:
+    source = delivering(1, 1, Reason.UNREADABLE)
+    stopping = job(source, Tolerance(unreadable=Unreadable.STOP))
+    with pytest.raises(SourceError, match="1 row whose key cannot be read"):
+        apply_changes(stopping)
+    assert is_untouched(stopping)
+    going_on = job(source, Tolerance())
+    apply_changes(going_on)
+    assert going_on.opened.table.standing().progress.inexact_since == "00000001"
+
+
+def test_what_is_refused_is_told_by_its_reason_before_it_is() -> None:
+    """Also what the table refuses itself, and no copy of what was refused before."""
+    source = delivering(good=3, bad=2)
+    found = job(source, Tolerance(), lateness=Within(1))
+    apply_changes(found)
+    source.put(NAME, 50, [insert(4, object_=50, time=50)])
+    apply_changes(found)
+    source.put(NAME, 90, [insert(5, object_=90, time=90)])
+    apply_changes(found)
+    moved = replace(insert(3, object_=91, time=91), operation=Operation.UPDATE, old_key=(1,), transaction=None)
+    source.put(NAME, 91, [replace(insert(6, time=50), position=Position(1, 50, 91, 2)), moved])
+    prepared = prepare(found)
+    assert not isinstance(prepared, Idle)
+    assert prepared.resolved.rejects == {Reason.TOO_LATE: 1, Reason.KEY_SHIFT: 1}
+    assert prepared.resolved.counts.quarantined == 2
+    bare = job(source, Tolerance(max_share=1), key=())
+    (prepared,) = [prepare(bare)]
+    assert not isinstance(prepared, Idle)
+    assert prepared.resolved.rejects == {Reason.CAST: 2, Reason.NO_KEY: 1}

@@ -1,0 +1,241 @@
+"""What was believed when: as known at a batch, a history is what stood after it, whatever came later."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import pytest
+from history_laws import KINDS, ONE, draw_events
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import Dimension, TableName, Within
+from lakeward.core.errors import ConfigError
+from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position
+from lakeward.core.history.bitemporal import Belief, Beliefs, as_known, revised
+from lakeward.core.history.options import History, Kind, Shown, Surrogate
+from lakeward.core.history.version_rows import current, rows
+from lakeward.core.history.versions import Versions
+from lakeward.core.merge.facts import Capability
+from lakeward.core.merge.fold import apply
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.schema import Column, Schema, Type
+
+HISTORIES = 4000
+"""So many keys, each with its own events, in an order and in batches of their own."""
+
+WAYS = (
+    History(kinds=KINDS, known=True),
+    History(kinds={**KINDS, "a": Kind.CURRENT}, previous_key=True, known=True),
+    History(kinds=KINDS, known=True, shown=Shown(surrogate=Surrogate.HASH, open_end=1 << 40, is_current=None)),
+)
+KEY = (1,)
+
+Revise = Callable[[Dimension, Key, Beliefs, Versions, int], Beliefs]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is believed of a key after all batches, and what its history was after each of them."""
+
+    beliefs: Beliefs
+    stood: Mapping[int, Sequence[Mapping[str, Cell]]]
+
+
+def told(random: Random, history: History, revise: Revise) -> Told:
+    """Let the events of a key come in any order, batch by batch."""
+    dimension, events = replace(ONE, history=history), draw_events(random)
+    random.shuffle(events)
+    arrived: list[ChangeEvent] = []
+    found, stood, batch = Beliefs(), {}, random.randrange(1, 5)
+    while events:
+        taken = random.randrange(3)
+        arrived, events = [*arrived, *events[:taken]], events[taken:]
+        row = apply(dimension, {}, arrived).rows.get(KEY)
+        versions = () if row is None else row.versions
+        found = revise(dimension, KEY, found, versions, batch)
+        stood[batch] = [*rows(dimension, KEY, versions, {})]
+        batch += random.choice([1, 1, 2])  # between them are batches that do not touch the key
+    return Told(found, stood)
+
+
+def check(random: Random, history: History, revise: Revise) -> None:
+    """The law, and that no belief is written twice."""
+    found = told(random, history, revise)
+    for batch, right in found.stood.items():
+        assert in_order(as_known(found.beliefs, batch)) == right
+    last = max(found.stood, default=0)
+    assert in_order(one for one in found.beliefs if one.known_to is None) == found.stood.get(last, [])
+    named = Counter((one.cells["valid_from"], one.known_from) for one in found.beliefs)
+    assert set(named.values()) <= {1}, "key, start and batch tell rows apart"
+    for one in found.beliefs:
+        assert one.known_to is None or one.known_from < one.known_to
+        assert not any(one.says(other.cells) and one.known_to == other.known_from for other in found.beliefs)
+
+
+def in_order(beliefs: Any) -> list[Mapping[str, Cell]]:
+    return sorted((belief.cells for belief in beliefs), key=lambda cells: cells["valid_from"])
+
+
+def check_all(revise: Revise) -> None:
+    for seed in range(HISTORIES):
+        check(Random(seed), WAYS[seed % len(WAYS)], revise)
+
+
+def test_as_known_at_a_batch_a_history_is_what_stood_after_it() -> None:
+    check_all(revised)
+
+
+# What breaks it.
+
+
+def forgets(dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int) -> Beliefs:
+    """Keep what is believed now alone."""
+    return tuple(one for one in revised(dimension, key, beliefs, versions, batch) if one.known_to is None)
+
+
+def writes_over(dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int) -> Beliefs:
+    """Take a version that begins as before for the same, whatever it shows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Belief, "says", lambda self, other: True)
+        return revised(dimension, key, beliefs, versions, batch)
+
+
+def sees_tracked_columns_alone(
+    dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int
+) -> Beliefs:
+    """Write over what changes without a version of its own."""
+    is_same = ("a", "valid_to")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Belief, "says", lambda self, other: all(self.cells[n] == other[n] for n in is_same))
+        return revised(dimension, key, beliefs, versions, batch)
+
+
+def ends_late(dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int) -> Beliefs:
+    """Believe what a batch finds to be otherwise until the next."""
+    found = revised(dimension, key, beliefs, versions, batch)
+    return tuple(replace(one, known_to=batch + 1) if one.known_to == batch else one for one in found)
+
+
+def believes_anew(dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int) -> Beliefs:
+    """Write each version of a key that is touched, whether it is another or not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Belief, "says", lambda self, other: False)
+        return revised(dimension, key, beliefs, versions, batch)
+
+
+@pytest.mark.parametrize("revise", [forgets, writes_over, sees_tracked_columns_alone, ends_late, believes_anew])
+def test_beliefs_that_are_kept_wrongly_break_it(revise: Revise) -> None:
+    with pytest.raises(AssertionError):
+        check_all(revise)
+
+
+# The table that has them.
+
+NAME = TableName("shop", "item")
+SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "seen")))
+HISTORY = History(kinds={"seen": Kind.OVERWRITE}, known=True)
+DIMENSION = Dimension(name=NAME, schema=SCHEMA, key=("id",), history=HISTORY, lateness=Within(1000))
+
+
+def test_a_table_has_two_columns_more_and_its_rows_are_told_apart_by_the_batch_as_well() -> None:
+    assert DIMENSION.stored.key == ("id", "valid_from", "known_from")
+    assert DIMENSION.stored.schema.names[-2:] == ("known_from", "known_to")
+    assert [column.type.name for column in DIMENSION.stored.schema.columns[-2:]] == ["bigint", "bigint"]
+    assert HISTORY.own(DIMENSION.stored.schema) == SCHEMA
+    plain = replace(DIMENSION, history=replace(HISTORY, known=False))
+    assert plain.stored.key == ("id", "valid_from")
+    assert plain.stored.schema.names == DIMENSION.stored.schema.names[:-2]
+
+
+def test_a_column_of_the_source_may_be_called_as_one_that_the_history_does_not_have() -> None:
+    names = ("id", "known_from", "version_key", "_previous_key")
+    schema = Schema(tuple(Column(name, Type("int")) for name in names))
+    plain = History()
+    plain.check("shop.item", schema, ("id",))
+    assert plain.own(plain.schema(schema, ("id",))) == schema
+    with pytest.raises(ConfigError) as refused:
+        History(known=True).check("shop.item", schema, ("id",))
+    assert refused.value.found == "two columns known_from"
+
+
+def test_the_current_row_is_one_that_is_believed() -> None:
+    was = {"valid_from": 1, "valid_to": None, "is_current": True, "known_from": 1, "known_to": 3}
+    assert current(HISTORY, [was]) is None
+    assert current(HISTORY, [was, {**was, "known_from": 3, "known_to": None}]) == {
+        **was,
+        "known_from": 3,
+        "known_to": None,
+    }
+
+
+def change(place: int, at: int, a: int, seen: int) -> ChangeEvent:
+    position = Position(1, at, place, 1)
+    cells = {"id": 1, "a": a, "seen": seen}
+    return ChangeEvent(operation=Operation.UPDATE, position=position, key=KEY, cells=cells, time=at)
+
+
+def played(*deliveries: ChangeEvent, table: MemoryTable | None = None) -> MemoryTable:
+    """Return a table after batches of an event each."""
+    table = table or MemoryTable(DIMENSION)
+    source = MemorySource()
+    opened = MemoryTarget({NAME: table}).open(table.dimension)
+    for place, event in enumerate(deliveries, 1):
+        source.put(NAME, place, [event])
+        apply_changes(Job(dimension=table.dimension, source=source, opened=opened))
+    return table
+
+
+def seen(table: MemoryTable) -> list[tuple[object, ...]]:
+    """Return what is believed of the key: a and seen, and between which batches."""
+    found = [(one.cells["a"], one.cells["seen"], one.known_from, one.known_to) for one in table.beliefs[KEY]]
+    return sorted(found, key=lambda row: row[2:3] + row[:2])
+
+
+def test_a_late_correction_leaves_what_was_reported() -> None:
+    table = played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2), change(3, 20, a=3, seen=3))
+    assert seen(table) == [(1, 1, 1, 2), (1, 1, 2, 3), (2, 2, 2, None), (1, 1, 3, None), (3, 3, 3, None)]
+    assert (table.progress.rows, table.progress.current) == (5, 1)
+
+
+def test_an_untracked_column_that_is_overwritten_is_a_new_belief_and_what_shows_nothing_new_is_none() -> None:
+    table = played(change(1, 10, a=1, seen=1), change(2, 20, a=1, seen=2), change(3, 30, a=1, seen=2))
+    assert seen(table) == [(1, 1, 1, 2), (1, 2, 2, None)]
+    (_, believed) = table.beliefs[KEY]
+    assert believed.position.sequence == 30, "it is that of the last event folded into the version"
+    assert table.progress.counts.applied == 1
+
+
+def test_a_table_that_is_taken_back_believes_what_it_did() -> None:
+    table = played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2))
+    before = table.beliefs
+    played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2), change(3, 20, a=3, seen=3), table=table)
+    assert table.beliefs != before
+    table.roll_back(table.behind("2"))
+    assert table.beliefs == before
+
+
+def test_a_table_format_that_cannot_keep_it_refuses_it_before_anything_is_written() -> None:
+    table = MemoryTable(DIMENSION, capabilities=frozenset(Capability) - {Capability.BITEMPORAL})
+    with pytest.raises(ConfigError) as refused:
+        played(change(1, 10, a=1, seen=1), table=table)
+    assert refused.value.found == "needed: bitemporal"
+    assert not table.exists
+
+
+def test_nothing_is_kept_where_it_is_not_asked_for() -> None:
+    plain = MemoryTable(replace(DIMENSION, history=replace(HISTORY, known=False)))
+    assert played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2), table=plain).beliefs == {}
+
+
+@pytest.mark.parametrize("kind", [Kind.PREVIOUS, Kind.CURRENT])
+def test_what_is_made_of_a_column_is_told_apart_by_its_old_name_too(kind: Kind) -> None:
+    was, is_, renames = History(kinds={"a": kind}), History(kinds={"b": kind}), {"a": "b"}
+    schema = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+    assert is_.own(was.schema(schema, ("id",)), renames) == schema
+    word = "previous" if kind is Kind.PREVIOUS else "current"
+    assert is_.new_names(renames) == {"a": "b", f"{word}_a": f"{word}_b"}

@@ -1,0 +1,191 @@
+"""The options of a history are settled with its first batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import SchemaConflict
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate, Track
+from lakeward.core.history.stored_options import differences, text_of_options
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import Policies
+
+NAME = TableName("shop", "item")
+SCHEMA = Schema(tuple(Column(name, Type("bigint")) for name in ("id", "a", "b")))
+DIMENSION = Dimension(name=NAME, schema=SCHEMA, key=("id",), history=History())
+OF_A = History(track=Track(frozenset({"a"}), but=False))
+DATE = Type("date")
+
+OTHERS = {
+    "validity": (History(validity=ByColumn("a"), shown=Shown(type=Type("bigint"))), "time", "column a"),
+    "kind of a": (OF_A, "2", "2"),
+    "kind of b": (History(kinds={"b": Kind.PREVIOUS}), "2", "3"),
+    "kind of all other columns": (OF_A, "2", "1"),
+    "first_load": (History(first_load=-86_400_000_000), "none", "1969-12-31 00:00:00"),
+    "source_zone": (History(zone="Europe/Berlin", shown=Shown(type=DATE)), "UTC", "Europe/Berlin"),
+    "previous_key": (History(previous_key=True), "false", "true"),
+    "valid_from": (History(shown=Shown(valid_from="since")), "valid_from", "since"),
+    "valid_to": (History(shown=Shown(valid_to="until")), "valid_to", "until"),
+    "is_current": (History(shown=Shown(is_current=None)), "is_current", "none"),
+    "type": (History(validity=ByRun(), shown=Shown(type=DATE)), "timestamp", "date"),
+    "open_end": (History(shown=Shown(open_end=0)), "none", "1970-01-01 00:00:00"),
+    "closed": (History(shown=Shown(type=DATE, closed=True)), "false", "true"),
+    "known": (History(known=True), "false", "true"),
+    "known_from": (History(known=True), "none", "known_from"),
+    "known_to": (History(known=True, shown=Shown(known_to="until")), "none", "until"),
+    "surrogate": (History(shown=Shown(surrogate=Surrogate.HASH)), "none", "hash"),
+    "surrogate_column": (History(shown=Shown(surrogate=Surrogate.HASH, surrogate_column="nr")), "none", "nr"),
+}
+
+
+def changed(was: History, is_: History, renames: dict[str, str] | None = None) -> dict[str, tuple[str, str]]:
+    found = differences(text_of_options(was, ["id"]), is_, ["id"], renames or {})
+    return {name: (before, now) for name, before, now in found}
+
+
+@pytest.mark.parametrize("option", [name for name in OTHERS if name != "kind of a"])
+def test_each_option_is_told_where_it_is_another(option: str) -> None:
+    other, before, now = OTHERS[option]
+    assert changed(History(), other)[option] == (before, now)
+    assert changed(other, History())[option] == (now, before)
+    assert changed(other, other) == {}
+
+
+def test_options_that_say_the_same_are_the_same() -> None:
+    kinds = {"a": Kind.VERSION, "b": Kind.OVERWRITE}
+    same = [
+        replace(OF_A, kinds={"b": Kind.OVERWRITE}),
+        replace(OF_A, track=Track(frozenset({"a", "id"}), but=False)),
+        History(track=Track(frozenset({"b"}), but=False), kinds=kinds),
+        replace(OF_A, zone="Europe/Berlin", shown=Shown(surrogate_column="unused")),
+    ]
+    assert {text_of_options(one, ["id"]) for one in same} == {text_of_options(OF_A, ["id"])}
+    assert text_of_options(History(), ["id"]) == "{}"
+
+
+def test_a_column_with_a_new_name_is_what_it_was() -> None:
+    was = replace(OF_A, validity=ByColumn("a"), shown=Shown(type=Type("bigint")))
+    is_ = replace(was, validity=ByColumn("c"), track=Track(frozenset({"c"}), but=False))
+    assert changed(was, is_, {"a": "c"}) == {}
+    assert changed(was, is_).keys() == {"validity", "kind of a", "kind of c"}
+
+
+def test_an_option_that_a_later_version_knows_is_another() -> None:
+    found = list(differences('{"retention":"7y"}', History(), ["id"], {}))
+    assert found == [("retention", "7y", "none")]
+
+
+# Through the pipeline.
+
+
+def playing(history: History | None) -> tuple[Job[Any], MemoryTable]:
+    """Return a table that has rows."""
+    dimension = replace(DIMENSION, history=history)
+    table, source = MemoryTable(dimension), MemorySource()
+    opened = MemoryTarget({NAME: table}).open(dimension)
+    job: Job[Any] = Job(dimension=dimension, source=source, opened=opened)
+    deliver(job, 1)
+    return job, table
+
+
+def deliver(job: Job[Any], place: int) -> None:
+    cells = {"id": 1, "a": place, "b": place}
+    event = ChangeEvent(operation=Operation.UPDATE, position=Position(1, place, place, 1), key=(1,), cells=cells)
+    job.source.put(NAME, place, [event])  # type: ignore[attr-defined]
+    apply_changes(job)
+
+
+@pytest.mark.parametrize(
+    ("was", "is_", "what", "found"),
+    [
+        (
+            History(),
+            History(shown=Shown(valid_from="since")),
+            "shop.item: its history cannot be kept in another way",
+            "its versions were made with valid_from: valid_from; the settings say valid_from: since",
+        ),
+        (
+            History(shown=Shown(surrogate=Surrogate.NUMBER)),
+            History(shown=Shown(surrogate=Surrogate.HASH)),
+            "shop.item: its history cannot be kept in another way",
+            "its versions were made with surrogate: number; the settings say surrogate: hash",
+        ),
+        (
+            None,
+            History(),
+            "shop.item: a mirror cannot become a history",
+            "it has the newest of each of 1 row, and how they were before is not known",
+        ),
+        (
+            History(),
+            None,
+            "shop.item: a history cannot become a mirror",
+            "it has 1 version, which a mirror has not",
+        ),
+    ],
+)
+def test_a_table_that_has_rows_is_kept_as_it_was(
+    was: History | None, is_: History | None, what: str, found: str
+) -> None:
+    job, table = playing(was)
+    with pytest.raises(SchemaConflict) as refused:
+        deliver(replace(job, dimension=replace(DIMENSION, history=is_)), 2)
+    assert (refused.value.what, refused.value.found) == (what, found)
+    assert "drop the table" in str(refused.value.todo)
+    assert table.progress.batch == 1
+    deliver(job, 3)
+    assert table.progress.batch == 2
+
+
+def test_another_zone_of_days_is_refused_and_of_times_is_none() -> None:
+    by_day = History(shown=Shown(type=DATE))
+    job, _ = playing(by_day)
+    with pytest.raises(SchemaConflict) as refused:
+        prepare(replace(job, dimension=replace(DIMENSION, history=replace(by_day, zone="Asia/Tokyo"))))
+    found = "its versions were made with source_zone: UTC; the settings say source_zone: Asia/Tokyo"
+    assert refused.value.found == found
+    assert "the only one for days in earlier versions of lakeward" in str(refused.value.todo)
+    assert "drop the table and what is kept beside it, and load it anew" in str(refused.value.todo)
+    job, _ = playing(History())
+    prepare(replace(job, dimension=replace(DIMENSION, history=History(zone="Asia/Tokyo"))))
+
+
+def test_that_it_was_kept_otherwise_is_said_before_a_file_comes() -> None:
+    job, _ = playing(History())
+    with pytest.raises(SchemaConflict, match="cannot become a mirror"):
+        prepare(replace(job, dimension=replace(DIMENSION, history=None)))
+    with pytest.raises(SchemaConflict, match="its key cannot become another"):
+        prepare(replace(job, dimension=replace(job.dimension, key=("a",))))
+
+
+def test_a_table_remembers_its_options_and_takes_new_names_of_its_columns() -> None:
+    history = History(kinds={"a": Kind.KEEP_FIRST})
+    job, table = playing(history)
+    assert table.progress.history == '{"kinds":{"a":0}}'
+    assert Progress.from_json(table.progress.to_json()) == table.progress
+    renamed = Schema(tuple(Column(name, Type("bigint")) for name in ("id", "c", "b")))
+    dimension = replace(
+        DIMENSION,
+        schema=renamed,
+        history=History(kinds={"c": Kind.KEEP_FIRST}),
+        policies=Policies(renames={"a": "c"}),
+    )
+    cells = {"id": 1, "c": 2, "b": 2}
+    event = ChangeEvent(operation=Operation.UPDATE, position=Position(1, 2, 2, 1), key=(1,), cells=cells)
+    job.source.put(NAME, 2, [event], schema=renamed)  # type: ignore[attr-defined]
+    apply_changes(replace(job, dimension=dimension))
+    assert table.progress.history == '{"kinds":{"c":0}}'
+
+
+def test_a_mirror_says_nothing_of_histories() -> None:
+    assert "history" not in playing(None)[1].progress.to_json()

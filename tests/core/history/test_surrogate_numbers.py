@@ -1,0 +1,134 @@
+"""Surrogate numbers: which version keeps its own, and which gets one that nothing had before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import Dimension, TableName, Unbounded
+from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.history.options import History, Shown, Surrogate
+from lakeward.core.history.surrogate_numbers import numbered
+from lakeward.core.history.versions import Columns, Version, Versions
+from lakeward.core.operations.rollback import ask, roll_back
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, Type
+
+PLACE = Position(1, 1, 1, 1)
+COLUMNS = Columns(tracked=("a",))
+KEY: Key = (1,)
+
+
+def version(start: int, end: int | None, a: str) -> Version:
+    return Version(start, end, {"id": 1, "a": a}, PLACE, start)
+
+
+def found(had: Versions, made: Versions, *numbers: int, highest: int = 9) -> list[int]:
+    """Return the numbers of the versions that are made, of those that had these."""
+    known = {(KEY, one.valid_from): number for one, number in zip(had, numbers, strict=True)}
+    given = numbered(COLUMNS, known, {KEY: had}, {KEY: made}, highest)
+    return [given[KEY, one.valid_from] for one in made]
+
+
+BONN = version(1, None, "Bonn")
+
+
+TWO = (version(1, 5, "Ulm"), version(5, None, "Bonn"))
+
+CASES = {
+    "new": ((), (BONN,), [10]),
+    "ended": ((BONN,), (version(1, 5, "Bonn"), version(5, None, "Ulm")), [1, 10]),
+    "another of the same instant": ((BONN,), (version(1, None, "Ulm"),), [1]),
+    "cut": ((BONN,), (version(1, 5, "Bonn"), version(5, 8, "Ulm"), version(8, None, "Bonn")), [1, 10, 11]),
+    "moved": ((BONN,), (version(0, None, "Bonn"),), [1]),
+    "moved and another": ((BONN,), (version(0, None, "Ulm"),), [10]),
+    "moved and ended": ((BONN,), (version(0, 5, "Bonn"), version(5, None, "Ulm")), [10, 11]),
+    "moved behind another": (TWO, (version(1, 3, "Ulm"), version(3, None, "Bonn")), [1, 2]),
+    "moved in the place of another": (TWO, (version(1, None, "Bonn"),), [1]),
+    "gone": (TWO, (version(1, 5, "Ulm"),), [1]),
+}
+
+
+@pytest.mark.parametrize(("had", "made", "numbers"), CASES.values(), ids=CASES)
+def test_a_version_keeps_its_number_by_its_start_or_else_by_its_end(
+    had: Versions, made: Versions, numbers: list[int]
+) -> None:
+    assert found(had, made, *range(1, len(had) + 1)) == numbers
+
+
+def test_a_version_without_a_number_gets_one() -> None:
+    """Somebody else may have written it."""
+    assert numbered(COLUMNS, {}, {KEY: (BONN,)}, {KEY: (BONN,)}, 9) == {(KEY, 1): 10}
+
+
+def test_what_is_equal_in_untracked_columns_alone_does_not_live_on() -> None:
+    columns = Columns(tracked=("a", "b"))
+    one, other = (replace(BONN, valid_from=at, cells={**BONN.cells, "b": at}) for at in (1, 2))
+    assert numbered(columns, {(KEY, 1): 1}, {KEY: (one,)}, {KEY: (other,)}, 1) == {(KEY, 2): 2}
+    assert numbered(COLUMNS, {(KEY, 1): 1}, {KEY: (one,)}, {KEY: (other,)}, 1) == {(KEY, 2): 1}
+
+
+# Through the pipeline.
+
+NAME = TableName("shop", "item")
+DIMENSION = Dimension(
+    name=NAME,
+    schema=Schema((Column("id", Type("int")), Column("a", Type("int")))),
+    key=("id",),
+    lateness=Unbounded(),
+    history=History(shown=Shown(surrogate=Surrogate.NUMBER)),
+)
+
+
+def playing() -> tuple[Job[Any], MemoryTable]:
+    table = MemoryTable(DIMENSION)
+    opened = MemoryTarget({NAME: table}).open(DIMENSION)
+    return Job(dimension=DIMENSION, source=MemorySource(), opened=opened), table
+
+
+def deliver(job: Job[Any], place: int, *told: tuple[Operation, int, int], time: int) -> None:
+    events = [
+        ChangeEvent(
+            operation=operation,
+            position=Position(1, time, place, row),
+            key=(key,),
+            cells={"id": key, "a": a},
+            time=time,
+        )
+        for row, (operation, key, a) in enumerate(told, 1)
+    ]
+    job.source.put(NAME, place, events)  # type: ignore[attr-defined]
+    apply_changes(job)
+
+
+def test_the_highest_number_is_in_the_progress_and_none_comes_again() -> None:
+    job, table = playing()
+    deliver(job, 1, (Operation.INSERT, 1, 1), (Operation.INSERT, 2, 1), time=1)
+    deliver(job, 2, (Operation.UPDATE, 1, 2), time=5)
+    assert (table.numbers, table.progress.numbered) == ({((1,), 1): 1, ((2,), 1): 2, ((1,), 5): 3}, 3)
+    deliver(job, 3, (Operation.DELETE, 1, 2), time=5)
+    deliver(job, 4, (Operation.UPDATE, 2, 2), time=7)
+    assert (table.numbers, table.progress.numbered) == ({((1,), 1): 1, ((2,), 1): 2, ((2,), 7): 4}, 4)
+    assert '"numbered":4' in table.progress.to_json()
+    assert Progress.from_json(table.progress.to_json()) == table.progress
+
+
+def test_a_table_that_is_taken_back_counts_on_from_there() -> None:
+    job, table = playing()
+    deliver(job, 1, (Operation.INSERT, 1, 1), time=1)
+    deliver(job, 2, (Operation.UPDATE, 1, 2), time=5)
+    roll_back(job, ask(job, "1"))
+    assert (table.numbers, table.progress.numbered) == ({((1,), 1): 1}, 1)
+
+
+def test_a_history_without_numbers_says_nothing_of_them() -> None:
+    job, table = playing()
+    job = replace(job, dimension=replace(DIMENSION, history=History()))
+    deliver(job, 1, (Operation.INSERT, 1, 1), time=1)
+    assert (table.numbers, table.progress.numbered) == ({}, None)
+    assert "numbered" not in table.progress.to_json()

@@ -1,0 +1,58 @@
+"""Objects of equal content, told where nothing else tells a change from its copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import Operation
+from lakeward.core.ledger.duplicate_objects import Twin, first_twin
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.merge.facts import BatchFacts, ObjectFacts
+from lakeward.core.plan import MergePlan, plan
+from lakeward.core.progress import Progress
+from lakeward.core.reporting.alarms import alarms
+from lakeward.plugins.testing.histories import SCHEMA
+
+DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=())
+
+
+def item(name: str, etag: str | None, size: int = 9) -> SourceObject:
+    return SourceObject(name, int(name), size, 0, etag)
+
+
+def planned(*items: SourceObject, dimension: Dimension = DIMENSION, rows: int = 1) -> MergePlan:
+    objects = tuple(ObjectFacts(one, rows) for one in items)
+    facts = BatchFacts(schema=SCHEMA, objects=objects, operations={Operation.INSERT: len(items)})
+    progress = Progress(sequences=dimension.sequences)
+    return plan(dimension, facts, progress, stored=SCHEMA, capabilities=frozenset())
+
+
+@pytest.mark.parametrize("seen", [[], [item("1", "a")]], ids=["in one batch", "in an earlier one"])
+def test_an_object_that_has_the_content_of_another_is_told(seen: Sequence[SourceObject]) -> None:
+    new = [item("2", "a")] if seen else [item("1", "a"), item("2", "a")]
+    assert first_twin(planned(*new), seen) == Twin("2", "1")
+    [alarm] = alarms("shop.item", None, [], [Twin("2", "1"), Twin("2", "1")], 0)
+    assert (alarm.code, alarm.found) == ("COPY-001", "2 holds what 1 does")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [item("1", "b"), item("1", "a", size=8), item("1", None), item("2", "a")],
+    ids=["another content", "another size", "content not known", "the object itself"],
+)
+def test_what_is_not_known_to_be_alike_is_not(other: SourceObject) -> None:
+    assert first_twin(planned(item("2", "a")), [other]) is None
+
+
+def test_empty_objects_are_no_copies() -> None:
+    assert first_twin(planned(item("2", "a", size=0)), [item("1", "a", size=0)]) is None
+    assert first_twin(planned(item("2", "a"), rows=0), [item("1", "a")]) is None, "nothing but a header"
+
+
+def test_where_there_is_a_key_none_is_told() -> None:
+    with_key = replace(DIMENSION, key=("id",))
+    assert first_twin(planned(item("2", "a"), dimension=with_key), [item("1", "a")]) is None

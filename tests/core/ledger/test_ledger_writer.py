@@ -1,0 +1,484 @@
+"""The ledger beside the pipeline: what is written down when, what a lost ledger changes, and alarms let pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.checks.source_clock import SLACK
+from lakeward.core.dimension import Dimension, Snapshots, TableName
+from lakeward.core.errors import AlarmRaised, CommitConflict, ConfigError, SourceError
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.ledger.objects import Limits, ObjectState, Past, SourceObject, Taken, take
+from lakeward.core.ledger.writer import LISTED_WHOLE, Books
+from lakeward.core.operations.acknowledge import ack, rebuild
+from lakeward.core.operations.reload import complete
+from lakeward.core.pipeline.job import STEPS, Job, Watch
+from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.ports import Batch, Notice, Recalled
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+
+
+class Stopped(BaseException):
+    """The process ends here."""
+
+
+@dataclass
+class Shop:
+    """A source of a table, its lake and its ledger; each `job` is one of a new process."""
+
+    source: MemorySource = field(default_factory=lambda: MemorySource(Limits(files=1)))
+    target: MemoryTarget = field(default_factory=MemoryTarget)
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    clock: int = 1000
+
+    def job(self) -> Job[Any]:
+        opened = self.target.open(DIMENSION)
+        books = Books(ledger=self.ledger, now=lambda: self.clock)
+        return Job(dimension=DIMENSION, source=self.source, opened=opened, books=books)
+
+    def put(self, *orders: int, time: int | None = None) -> None:
+        for order in orders:
+            place = Position(1, 0, order, 1)
+            event = ChangeEvent(
+                operation=Operation.INSERT, position=place, key=(order,), cells={"id": order}, time=time
+            )
+            self.source.put(NAME, order, [event])
+
+    def drop(self, *orders: int) -> None:
+        listed = self.source.tables[NAME]
+        self.source.tables[NAME] = [item for item in listed if item.object.order not in orders]
+
+    def run(self) -> None:
+        apply_changes(self.job())
+
+    def fails(self) -> AlarmRaised:
+        with pytest.raises(AlarmRaised) as raised:
+            self.run()
+        return raised.value
+
+    def ack(self, code: str, reason: str | None = None) -> Any:
+        return ack(self.job(), code, by="me", reason=reason, at=5)
+
+    @property
+    def states(self) -> dict[int, str]:
+        return {found.object.order: found.state.value for found in self.ledger.objects(str(NAME))}
+
+    @property
+    def rows(self) -> list[Any]:
+        table = self.target.open(DIMENSION).table
+        assert isinstance(table, MemoryTable)
+        return sorted(key[0] for key in table.rows)
+
+
+@pytest.fixture
+def shop() -> Shop:
+    made = Shop()
+    made.put(1, 2)
+    return made
+
+
+def crash(step: str, moment: str) -> Watch:
+    """End the process before or after a step."""
+
+    @contextmanager
+    def watch(name: str) -> Iterator[None]:
+        if (name, moment) == (step, "before"):
+            raise Stopped
+        yield
+        if (name, moment) == (step, "after"):
+            raise Stopped
+
+    return watch
+
+
+def test_what_was_applied_has_its_batch_its_rows_and_its_range(shop: Shop) -> None:
+    shop.run()
+    one, two = shop.ledger.objects(str(NAME))
+    assert (one.state, one.batch, one.rows, one.first_seen) == (ObjectState.APPLIED, 1, 1, 1000)
+    assert (two.batch, shop.ledger.account(str(NAME)).batch) == (2, 2)
+
+
+def test_plan_writes_nothing_down(shop: Shop) -> None:
+    prepare(shop.job())
+    assert shop.states == {}
+
+
+@pytest.mark.parametrize("has_books", [True, False])
+def test_a_source_is_told_whether_the_table_begins(shop: Shop, has_books: bool) -> None:
+    """What it took away before, the table lacks then (LEDGER-006)."""
+    asked: list[bool] = []
+
+    class Asked(MemorySource):
+        def take(self, dimension: Dimension, past: Past) -> Taken:
+            asked.append(past.begins)
+            return super().take(dimension, past)
+
+    shop.source = Asked(Limits(files=1), shop.source.tables)
+    job = shop.job() if has_books else replace(shop.job(), books=None)
+    apply_changes(job)
+    assert (asked[0], asked[-1]) == (True, False)
+
+
+def test_what_a_table_has_applied_waits_again_once_another_tool_took_it_back(shop: Shop) -> None:
+    """Its files may be in an archive: they are missed, though nothing of the table tells of them."""
+    shop.run()
+    shop.put(3)
+    earlier = deepcopy(shop.target)
+    shop.run()
+    shop.target = deepcopy(earlier)
+    shop.drop(3)
+    shop.put(4)
+    assert (shop.fails().code, shop.fails().about) == ("LEDGER-003", ("00000003",))
+    shop.put(3)
+    with pytest.raises(Stopped):
+        apply_changes(shop.job(), crash("read", "before"))
+    assert shop.states == {1: "applied", 2: "applied", 3: "seen", 4: "seen"}
+    shop.run()
+    assert (shop.rows, shop.states[3]) == ([1, 2, 3, 4], "applied")
+    shop.target = deepcopy(earlier)
+    shop.drop(3)
+    shop.fails()
+    shop.ack("LEDGER-003")
+    shop.run()
+    assert shop.rows == [1, 2, 4]
+
+
+def test_a_ledger_that_is_ahead_of_a_look_is_no_loss(shop: Shop) -> None:
+    """Another process has committed in between, and its files went into the archive."""
+    shop.run()
+    shop.put(3)
+    earlier, later = deepcopy(shop.target), shop.target
+    shop.run()
+    shop.drop(3)
+    job = replace(shop.job(), opened=earlier.open(DIMENSION), standing=later.open(DIMENSION).table.standing)
+    with pytest.raises(CommitConflict):
+        prepare(job)
+
+
+class Unreadable(MemorySource):
+    """Objects are listed, and cannot be read."""
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+        raise SourceError("cannot be read")
+
+
+def test_what_was_listed_is_known_though_it_cannot_be_read_and_missed_when_it_is_gone(shop: Shop) -> None:
+    shop.run()
+    shop.source = Unreadable(Limits(files=1), shop.source.tables)
+    shop.put(3, 4)
+    with pytest.raises(SourceError):
+        shop.run()
+    assert shop.states == {1: "applied", 2: "applied", 3: "seen", 4: "seen"}
+    shop.source = MemorySource(Limits(files=1), shop.source.tables)
+    shop.drop(3)
+    assert shop.fails().code == "LEDGER-003"
+    assert shop.rows == [1, 2]
+    shop.ack("LEDGER-003")
+    shop.run()
+    assert (shop.rows, shop.states[3]) == ([1, 2, 4], "vanished")
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_after_a_crash_at_any_step_the_ledger_is_that_of_a_run_without(shop: Shop, step: str, moment: str) -> None:
+    with pytest.raises(Stopped):
+        apply_changes(shop.job(), crash(step, moment))
+    shop.run()
+    known = {order: (r.state.value, r.batch) for order, r in enumerate(shop.ledger.objects(str(NAME)), 1)}
+    assert known == {1: ("applied", 1), 2: ("applied", 2)}
+    assert shop.rows == [1, 2]
+
+
+def test_a_lost_ledger_is_made_anew_by_the_next_run_and_changes_no_row(shop: Shop) -> None:
+    shop.run()
+    shop.ledger = MemoryLedger()
+    shop.put(3)
+    shop.run()
+    assert (shop.rows, shop.states) == ([1, 2, 3], {1: "applied", 2: "applied", 3: "applied"})
+
+
+def test_it_is_made_anew_on_demand(shop: Shop) -> None:
+    shop.run()
+    before = list(shop.ledger.objects(str(NAME)))
+    shop.ledger = MemoryLedger()
+    job = shop.job()
+    assert rebuild(job) == 2
+    assert list(shop.ledger.objects(str(NAME))) == [replace(found, first_seen=None) for found in before]
+
+
+def test_what_waits_is_missed_though_the_ledger_is_made_anew(shop: Shop) -> None:
+    shop.run()
+    shop.put(3)
+    with pytest.raises(Stopped):
+        apply_changes(shop.job(), crash("read", "before"))
+    assert rebuild(shop.job()) == 2
+    assert shop.states == {1: "applied", 2: "applied", 3: "seen"}
+    shop.drop(3)
+    assert shop.fails().code == "LEDGER-003"
+
+
+def test_what_a_table_lacks_that_was_taken_back_is_missed_though_the_ledger_is_made_anew(shop: Shop) -> None:
+    shop.drop(2)
+    shop.run()
+    before = deepcopy(shop.target)
+    shop.put(2)
+    shop.run()
+    shop.target = before
+    assert rebuild(shop.job()) == 1
+    assert shop.states == {1: "applied", 2: "seen"}
+    shop.drop(2)
+    assert shop.fails().code == "LEDGER-003"
+
+
+@pytest.mark.parametrize("is_rebuilt", [True, False])
+def test_what_waited_is_missed_though_its_table_was_taken_back(shop: Shop, *, is_rebuilt: bool) -> None:
+    shop.run()
+    before = deepcopy(shop.target)
+    shop.put(3)
+    shop.run()
+    shop.put(4)
+    with pytest.raises(Stopped):
+        apply_changes(shop.job(), crash("read", "before"))
+    shop.target = before
+    if is_rebuilt:
+        rebuild(shop.job())
+        assert shop.states == {1: "applied", 2: "applied", 3: "seen", 4: "seen"}
+    shop.drop(4)
+    assert shop.fails().code == "LEDGER-003"
+
+
+def test_of_a_table_that_is_made_anew_the_old_ledger_says_nothing(shop: Shop) -> None:
+    shop.run()
+    shop.ledger.known[str(NAME)]["old"] = replace(
+        next(shop.ledger.objects(str(NAME))), object=SourceObject("old", 9, 1, 1), state=ObjectState.SEEN
+    )
+    shop.target = MemoryTarget()
+    shop.run()
+    assert (shop.rows, shop.states) == ([1, 2], {1: "applied", 2: "applied"})
+
+
+# The archive.
+
+
+@dataclass
+class Archiving(MemorySource):
+    """Applied objects go away, and `moved` has their names."""
+
+    moved: list[str] = field(default_factory=list)
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        listed = [item.object for item in self.tables.get(dimension.name, [])]
+        return take(str(dimension.name), listed, past, self.limits, keeps=False)
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        names = [item.name for item in objects]
+        self.moved += names
+        self.tables[dimension.name] = [o for o in self.tables[dimension.name] if o.object.name not in names]
+        return names
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_after_a_crash_at_any_step_what_is_applied_is_in_the_archive_once(step: str, moment: str) -> None:
+    shop = Shop(Archiving(Limits(files=1)))
+    shop.put(1, 2)
+    with pytest.raises(Stopped):
+        apply_changes(shop.job(), crash(step, moment))
+    shop.run()
+    shop.run()
+    assert isinstance(shop.source, Archiving)
+    assert (shop.rows, shop.source.moved) == ([1, 2], ["00000001", "00000002"])
+    assert shop.states == {1: "archived", 2: "archived"}
+
+
+def test_an_archived_object_is_not_a_vanished_one_and_no_folder_is_emptied() -> None:
+    shop = Shop(Archiving(Limits(files=1)))
+    shop.put(1, 2)
+    shop.run()
+    shop.put(3)
+    shop.run()
+    assert set(shop.states.values()) == {"archived"}
+    assert shop.ledger.account(str(NAME)).alarms == ()
+
+
+# Alarms.
+
+
+def test_an_alarm_stands_until_a_run_ends_without_it(shop: Shop) -> None:
+    shop.run()
+    (kept, _) = shop.source.tables[NAME]
+    shop.drop(1, 2)
+    assert shop.fails().code == "LEDGER-005"
+    (alarm,) = shop.ledger.account(str(NAME)).alarms
+    assert (alarm.code, "none of its files" in alarm.what) == ("LEDGER-005", True)
+    shop.source.tables[NAME].append(kept)
+    shop.run()
+    assert shop.ledger.account(str(NAME)).alarms == ()
+    assert shop.states == {1: "applied", 2: "vanished"}
+
+
+def test_who_let_an_alarm_pass_and_why_is_kept_with_the_table(shop: Shop) -> None:
+    shop.run()
+    shop.drop(1, 2)
+    shop.fails()
+    shop.ack("LEDGER-005", "moved to tape")
+    assert shop.ledger.account(str(NAME)).alarms == ()
+    shop.ledger = MemoryLedger()
+    shop.run()
+    (kept,) = shop.target.open(DIMENSION).companion.recall(Progress(batch=2)).acks
+    assert (kept.code, kept.by, kept.reason, kept.at) == ("LEDGER-005", "me", "moved to tape", 5)
+    assert shop.ledger.account(str(NAME)).acked == {"LEDGER-005": frozenset({"00000002"})}
+
+
+def test_a_late_object_that_was_let_pass_is_set_aside(shop: Shop) -> None:
+    shop.put(4)
+    shop.run()
+    shop.put(3)
+    assert shop.fails().code == "LEDGER-001"
+    shop.ack("LEDGER-001")
+    shop.put(5)
+    shop.run()
+    assert (shop.rows, shop.states[3]) == ([1, 2, 4, 5], "quarantined")
+
+
+def test_a_rewritten_object_is_told_as_such(shop: Shop) -> None:
+    shop.run()
+    first = shop.source.tables[NAME][0]
+    first.object = replace(first.object, size=99)
+    assert shop.fails().code == "LEDGER-002"
+    assert shop.states == {1: "rewritten", 2: "applied"}
+    shop.ack("LEDGER-002")
+    shop.run()
+    assert shop.states == {1: "rewritten", 2: "applied"}
+
+
+def test_only_an_alarm_that_stands_can_be_let_pass(shop: Shop) -> None:
+    shop.run()
+    with pytest.raises(ConfigError, match="LEDGER-001 does not stand") as refused:
+        shop.ack("LEDGER-001")
+    assert refused.value.found == "none does"
+    shop.drop(1, 2)
+    with pytest.raises(ConfigError) as refused:
+        shop.ack("LEDGER-001")
+    assert "the one that does is LEDGER-005" in str(refused.value.found)
+
+
+def test_not_every_alarm_can_be_let_pass(shop: Shop) -> None:
+    with pytest.raises(ConfigError, match="QUALITY-001 is no alarm that can be let pass"):
+        shop.ack("QUALITY-001")
+
+
+def test_a_time_in_the_future_can_be_let_pass() -> None:
+    shop = Shop(MemorySource(Limits(files=1), now=lambda: 0))
+    shop.put(1, time=3 * SLACK)
+    shop.run()
+    made = shop.ack("CLOCK-001")
+    assert made.about == (f"00000001 {3 * SLACK}",)
+    assert shop.ledger.account(str(NAME)).acked == {"CLOCK-001": frozenset(made.about)}
+
+
+# From the mark on.
+
+
+def seen(count: int) -> Recalled:
+    return Recalled({f"f{n}": SourceObject(f"f{n}", n, 1, 0) for n in range(count)})
+
+
+@pytest.mark.parametrize(
+    ("count", "hours", "floor", "start"),
+    [
+        (LISTED_WHOLE, 1, 5, None),
+        (LISTED_WHOLE + 1, 1, 5, "f5"),
+        (LISTED_WHOLE + 1, 2, 5, None),
+        (LISTED_WHOLE + 1, 1, None, None),
+    ],
+)
+def test_great_tables_are_listed_from_the_mark_on_and_whole_once_in_a_while(
+    count: int, hours: int, floor: int | None, start: str | None
+) -> None:
+    clock = [0]
+    books = Books(ledger=MemoryLedger(), now=lambda: clock[0], whole_every=2)
+    recalled, table = seen(count), MemoryTable(DIMENSION)
+    assert books.past("t", Progress(), recalled, floor).start is None
+    books.note("t", Past(), Taken(), recalled, Progress(), table)
+    clock[0] = hours
+    assert books.past("t", Progress(), recalled, floor).start == start
+    assert books.past("t", Progress(), recalled, floor, is_whole=True).start is None
+
+
+@dataclass
+class Tail(MemorySource):
+    """Lists nothing from where it is asked to start."""
+
+    starts: list[str | None] = field(default_factory=list)
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        self.starts.append(past.start)
+        return MemorySource.take(self, dimension, past) if past.start is None else Taken(is_whole=False)
+
+
+@pytest.mark.parametrize(("receipt", "starts"), [("1", ["00000001", None]), ("", ["00000001"])])
+def test_where_a_notice_came_and_a_listing_of_a_part_has_nothing_all_is_listed(
+    monkeypatch: pytest.MonkeyPatch, receipt: str, starts: Sequence[str | None]
+) -> None:
+    """Its object may lie before that part; a look without a notice can wait until all is listed anyhow."""
+    source = Tail(Limits(files=1))
+    shop = Shop(source)
+    shop.put(1)
+    shop.run()
+    shop.put(2)
+    source.starts.clear()
+    monkeypatch.setattr(Books, "_start", lambda *_: "00000001")
+    queue = MemoryQueue([Notice(str(NAME), receipt)])
+    apply_changes(replace(shop.job(), queue=queue, notices=queue.receive()), is_stopped=Once())
+    assert source.starts == starts
+    assert shop.target.tables[NAME].progress.batch == len(starts)
+    assert queue.notices == []
+
+
+class Once:
+    """Lets one batch be begun."""
+
+    is_begun = False
+
+    def __call__(self) -> bool:
+        before, self.is_begun = self.is_begun, True
+        return before
+
+
+def test_of_a_folder_that_is_taken_again_what_did_not_change_never_waits(shop: Shop) -> None:
+    """Else a ledger would have it wait that was applied, and a run miss it once it is gone."""
+
+    def put(order: int, modified: int) -> None:
+        place = Position(1, LOAD_SEQUENCE, order, 1)
+        event = ChangeEvent(operation=Operation.READ, position=place, key=(order,), cells={"id": order})
+        shop.source.put(NAME, order, [event], modified=modified)
+
+    def job() -> Job[Any]:
+        return replace(shop.job(), dimension=replace(DIMENSION, snapshots=Snapshots()))
+
+    shop.source = MemorySource(snapshot=lambda _: "day")
+    put(1, 5)
+    put(2, 5)
+    complete(job(), by="me", at=1)
+    apply_changes(job())
+    put(2, 9)
+    apply_changes(job())
+    assert shop.states == {1: "applied", 2: "seen"}
+    complete(job(), by="me", at=2)
+    apply_changes(job())
+    found = shop.ledger.objects(str(NAME))
+    assert [(item.state.value, item.batch) for item in found] == [("applied", 2)] * 2
+    assert shop.rows == [1, 2]

@@ -1,0 +1,174 @@
+"""Which objects a batch takes: in order, within limits, and none that raises a doubt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeward.core.dimension import Ordered, Unbounded, Within
+from lakeward.core.errors import AlarmRaised, SourceError
+from lakeward.core.events import NO_SEQUENCE, Mark, Position
+from lakeward.core.ledger.full_loads import UNNAMED, Naming
+from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken, take, until_changed
+from lakeward.core.merge.change_log import Record, floor
+
+
+def found(order: int, size: int = 10, name: str = "", modified: int = 0) -> SourceObject:
+    return SourceObject(name or f"file{order}", order, size, modified)
+
+
+def named(*objects: SourceObject) -> dict[str, SourceObject]:
+    return {item.name: item for item in objects}
+
+
+def seen(*objects: SourceObject, **rest: Any) -> Past:
+    """What is known once these objects are applied, in this order."""
+    return Past(seen=named(*objects), last=objects[-1].name if objects else None, **rest)
+
+
+def orders(taken: Taken) -> list[int]:
+    return [item.order for item in taken.objects]
+
+
+def test_objects_are_taken_in_order_whatever_the_listing_has() -> None:
+    assert orders(take("shop.orders", [found(3), found(1), found(2)])) == [1, 2, 3]
+
+
+def test_what_was_seen_is_not_taken_again() -> None:
+    assert orders(take("shop.orders", [found(1), found(2)], seen(found(1)))) == [2]
+
+
+def test_a_batch_has_no_more_files_than_allowed_and_says_what_waits() -> None:
+    taken = take("shop.orders", [found(n) for n in range(1, 6)], Past(), Limits(files=2))
+    assert (orders(taken), taken.files_left, taken.bytes_left) == ([1, 2], 3, 30)
+
+
+def test_a_batch_has_no_more_bytes_than_allowed_and_at_least_one_file() -> None:
+    listed = [found(1, 100), found(2, 5), found(3, 5), found(4, 5)]
+    assert orders(take("shop.orders", listed, Past(), Limits(bytes=10))) == [1]
+    assert orders(take("shop.orders", listed, seen(listed[0]), Limits(bytes=10))) == [2, 3]
+
+
+def test_a_small_file_never_passes_a_great_one() -> None:
+    assert orders(take("shop.orders", [found(1, 5), found(2, 100), found(3, 5)], Past(), Limits(bytes=10))) == [1]
+
+
+@given(st.lists(st.integers(1, 40), unique=True), st.integers(1, 5), st.integers(1, 60), st.randoms())
+def test_batch_after_batch_everything_is_taken_once_in_order(
+    numbers: list[int], files: int, size: int, random: Random
+) -> None:
+    listed = [found(number, size=number) for number in numbers]
+    random.shuffle(listed)
+    known: list[SourceObject] = []
+    taken: list[int] = []
+    while batch := take("shop.orders", listed, seen(*known), Limits(files, size)).objects:
+        known += batch
+        taken += [item.order for item in batch]
+    assert taken == sorted(numbers)
+
+
+def test_an_unseen_object_at_or_below_the_floor_is_an_alarm() -> None:
+    with pytest.raises(AlarmRaised, match=r"1 file appeared below the mark") as raised:
+        take("shop.orders", [found(1), found(2), found(3)], seen(found(1), found(3), floor=3))
+    assert raised.value.code == "LEDGER-001"
+    assert "file2; nothing may come before file3 any more" in str(raised.value.found)
+    assert "Nothing was applied" in str(raised.value.todo)
+
+
+def test_an_unseen_object_above_the_floor_is_taken_and_told_as_late() -> None:
+    taken = take("shop.orders", [found(n) for n in range(1, 5)], seen(found(1), found(3), floor=1))
+    assert (orders(taken), taken.late) == ([2, 4], ("file2",))
+
+
+def test_applied_objects_that_are_gone_are_no_alarm_while_another_is_there() -> None:
+    taken = take("shop.orders", [found(3), found(4)], seen(found(1), found(3), floor=3))
+    assert (orders(taken), taken.vanished) == ([4], ("file1",))
+
+
+def record(batch: int, order: int, sequence: int) -> Record:
+    place = Position(1, sequence, order, 1)
+    return Record(batch, frozenset({order}), place, place)
+
+
+def test_the_floor_of_an_ordered_table_is_its_last_object() -> None:
+    records = [record(1, 10, 5), record(2, 30, 6), record(3, 20, 7)]
+    assert floor(Ordered(), records, None) == 30
+    assert floor(Ordered(), [], None) is None
+
+
+def test_the_floor_of_a_table_with_a_lateness_is_what_the_mark_has_passed() -> None:
+    records = [record(1, 10, 5), record(2, 30, 7), record(3, 20, 6)]
+    assert floor(Within(1), records, None) is None
+    assert floor(Within(1), records, Mark(1, 6)) == 20
+    assert floor(Unbounded(), records, None) is None
+
+
+def test_nothing_appears_below_what_came_without_times_once_there_are_times() -> None:
+    records = [record(1, 10, NO_SEQUENCE), record(2, 20, NO_SEQUENCE), record(3, 30, 7)]
+    for lateness in (Within(1), Unbounded()):
+        assert floor(lateness, records, None, by_times=True) == 20
+        assert floor(lateness, records, None) is None
+    assert floor(Within(1), records, Mark(1, 7), by_times=True) == 30
+    unreadable = [*records, record(4, 40, NO_SEQUENCE)]
+    assert floor(Within(1), unreadable, None, by_times=True) == 20, "a batch none of whose times can be read"
+
+
+def test_a_seen_object_of_another_size_is_an_alarm() -> None:
+    with pytest.raises(AlarmRaised, match="file1 was rewritten after it was applied") as raised:
+        take("shop.orders", [found(1, size=11)], seen(found(1, size=10)))
+    assert raised.value.code == "LEDGER-002"
+    assert raised.value.found == "it had 10 bytes when it was applied and has 11 now"
+
+
+def test_a_table_that_begins_behind_an_archived_object_is_an_alarm_unless_a_full_load_is_there() -> None:
+    with pytest.raises(AlarmRaised, match="the archive has files of it that it never applied") as raised:
+        take("shop.orders", [found(2)], keeps=False, archived="file1")
+    assert (raised.value.code, raised.value.about) == ("LEDGER-006", ("file1",))
+    with pytest.raises(AlarmRaised):
+        take("shop.orders", [], keeps=False, archived="file1")
+    load = Naming(is_load=lambda name: name == "file2")
+    acked = Past(acked={"LEDGER-006": frozenset({"file1"})})
+    for past, naming in ((Past(), load), (acked, UNNAMED)):
+        assert orders(take("shop.orders", [found(2)], past, naming=naming, keeps=False, archived="file1")) == [2]
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        ([found(3, name="n5")], "n5 was applied at the place 1, and is at 3 now"),
+        ([found(2, name="n2")], "n2 is at the place at which n6 was applied"),
+    ],
+)
+def test_names_that_tell_another_order_than_before_stop_the_table(listed: list[SourceObject], words: str) -> None:
+    """Rows have the places of then: they would count as older or newer than they are, or as copies of others."""
+    past = seen(found(1, name="n5"), found(2, name="n6"))
+    with pytest.raises(SourceError) as raised:
+        take("shop.orders", listed, past, keeps=False)
+    assert raised.value.found == words
+    acked = replace(past, acked={"LEDGER-001": frozenset(item.name for item in listed)})
+    assert take("shop.orders", listed, acked, keeps=False).objects == ()
+
+
+def test_a_seen_object_that_was_only_touched_is_no_alarm() -> None:
+    assert take("shop.orders", [found(1, modified=5)], seen(found(1, modified=4))) == Taken()
+
+
+def test_two_objects_of_one_place_stop_the_table() -> None:
+    with pytest.raises(SourceError, match="cannot be told from their names") as refused:
+        take("shop.orders", [found(1, name="a.csv"), found(1, name="a.csv.gz")])
+    assert refused.value.found == "found a.csv and a.csv.gz"
+
+
+def test_what_changed_while_it_was_read_waits_with_all_behind_it() -> None:
+    taken = Taken((found(1), found(2), found(3)), files_left=1, bytes_left=7, others=("notes",))
+    now = named(found(1), found(2, size=99), found(3))
+    left = (found(2), found(3))
+    kept = Taken((found(1),), files_left=3, bytes_left=27, others=("notes",), left=left)
+    assert until_changed(taken, now) == kept
+    assert until_changed(taken, named(*taken.objects)) == taken
+    assert until_changed(taken, {}).objects == ()

@@ -1,0 +1,126 @@
+"""Two tables that are made of the same objects: each goes on by itself, and the archive waits for both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from lakeward.adapters.memory import MemorySource, MemoryTarget
+from lakeward.adapters.memory.ledger import MemoryLedger
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import TableError
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.history.options import History, Shown
+from lakeward.core.ledger.objects import ObjectState, Past, SourceObject, Taken
+from lakeward.core.ledger.writer import Books
+from lakeward.core.pipeline.job import Beside, Job
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.ports import Standing
+from lakeward.core.schema import Column, Schema, Type
+
+NAME, VERSIONS = TableName("shop", "item"), TableName("shop", "item_history")
+MIRROR = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
+HISTORY = replace(MIRROR, name=VERSIONS, reads=NAME, history=History(shown=Shown(type=Type("date"))))
+DAY = 86_400_000_000
+
+
+@dataclass(slots=True)
+class Archiving(MemorySource):
+    """A source with an archive."""
+
+    moved: set[str] = field(default_factory=set)
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        return replace(MemorySource.take(self, dimension, past), leftovers=tuple(past.seen.values()))
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        self.moved |= {item.name for item in objects}
+        return [item.name for item in objects]
+
+
+class Shop:
+    def __init__(self) -> None:
+        self.source, self.target, self.ledger = Archiving(), MemoryTarget(), MemoryLedger()
+        books = Books(ledger=self.ledger, now=lambda: 0)
+        self.mirror, self.history = (
+            Job(
+                dimension=one,
+                source=self.source,
+                opened=self.target.open(one),
+                books=books,
+                beside=[Beside(str(other.name), partial(self.target.standing, other))],
+            )
+            for one, other in ((MIRROR, HISTORY), (HISTORY, MIRROR))
+        )
+
+    def deliver(self, number: int) -> None:
+        event = ChangeEvent(
+            operation=Operation.UPDATE,
+            position=Position(1, number, number, 1),
+            key=(1,),
+            cells={"id": 1, "a": number},
+            time=number * DAY,
+        )
+        self.source.put(NAME, number, [event])
+
+    def states(self, table: TableName) -> list[ObjectState]:
+        return [record.state for record in self.ledger.objects(str(table))]
+
+
+def test_each_goes_on_by_itself_and_what_only_one_has_stays_where_it_is() -> None:
+    shop = Shop()
+    for number in (1, 2):
+        shop.deliver(number)
+        apply_changes(shop.mirror)
+    assert shop.source.moved == set()
+    assert shop.states(NAME) == [ObjectState.APPLIED] * 2
+    apply_changes(shop.history)
+    assert shop.source.moved == {"00000001", "00000002"}
+    assert shop.states(NAME) == shop.states(VERSIONS) == [ObjectState.ARCHIVED] * 2
+    tables = shop.target.tables
+    assert [row.cells["a"] for row in tables[NAME].rows.values()] == [2]
+    assert [(v.valid_from, v.cells["a"]) for v in tables[VERSIONS].rows[1,].versions] == [(1, 1), (2, 2)]
+
+
+def test_an_object_that_is_another_than_was_applied_is_not_taken_for_one_that_both_have() -> None:
+    shop = Shop()
+    shop.deliver(1)
+    apply_changes(shop.mirror)
+    [one] = shop.source.tables[NAME]
+    shop.source.tables[NAME] = [replace(one, object=replace(one.object, modified=7))]
+    apply_changes(shop.history)
+    assert shop.source.moved == set()
+
+
+def test_of_a_table_that_was_made_anew_the_ledger_is_not_believed() -> None:
+    shop = Shop()
+    shop.deliver(1)
+    apply_changes(shop.mirror)
+    del shop.target.tables[NAME]
+    apply_changes(shop.history)
+    assert shop.source.moved == set()
+
+
+def test_nothing_is_moved_where_it_cannot_be_told_what_the_other_has() -> None:
+    def unreadable() -> Standing:
+        raise TableError("the catalog does not answer")
+
+    shop = Shop()
+    shop.deliver(1)
+    apply_changes(shop.mirror)
+    apply_changes(replace(shop.history, beside=[Beside(str(NAME), unreadable)]))
+    apply_changes(replace(shop.history, books=None))
+    assert shop.source.moved == set()
+
+
+def test_what_stayed_behind_is_moved_by_the_next_run_of_either() -> None:
+    shop = Shop()
+    shop.deliver(1)
+    apply_changes(shop.mirror)
+    shop.ledger.known.clear()
+    shop.ledger.accounts.clear()
+    apply_changes(shop.history)
+    assert shop.source.moved == set(), "the ledger that says that the mirror has it is lost"
+    apply_changes(shop.mirror)
+    assert shop.source.moved == {"00000001"}

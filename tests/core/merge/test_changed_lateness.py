@@ -1,0 +1,105 @@
+"""A table that was `ordered` for a while: what it knew before that tells how rows were, not how they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import pytest
+from model_laws import Player
+
+from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, TableName, Within
+from lakeward.core.events import UNSET, ChangeEvent, Mark, Operation, Position
+from lakeward.core.history.options import History
+from lakeward.core.merge.change_log import Memory, trim
+from lakeward.core.merge.delivery import Delivery
+from lakeward.core.merge.settle import absorb, settle
+from lakeward.plugins.testing.histories import SCHEMA
+
+MIRROR = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",))
+INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
+LATER = Within(1000)
+
+
+Turn: TypeAlias = tuple[Lateness, Sequence[ChangeEvent]]
+
+
+def event(operation: Operation, at: int, **cells: Any) -> ChangeEvent:
+    """Return a change, committed `at` a time."""
+    every = {"id": 1, "a": at, "b": at, **cells}
+    return ChangeEvent(
+        operation=operation, position=Position(1, at, at, 1), key=(1,), cells=every, time=at, instant=at
+    )
+
+
+def played(dimension: Dimension, *turns: Turn) -> Player:
+    """Deliver an object a batch, each under the lateness that the settings say then."""
+    player = Player(dimension)
+    for lateness, events in turns:
+        player.dimension = replace(dimension, lateness=lateness)
+        player.deliver(events)
+    return player
+
+
+BEFORE: Sequence[Turn] = [(LATER, [event(INSERT, 1)]), (LATER, [event(UPDATE, 2)])]
+MEANWHILE: Sequence[Turn] = [(ORDERED, [event(UPDATE, 3)]), (ORDERED, [event(DELETE, 4)])]
+
+
+def versions(player: Player) -> list[tuple[Any, int, int | None]]:
+    return [(one.cells["a"], one.valid_from, one.valid_to) for one in player.rows[1,].versions]
+
+
+@pytest.mark.parametrize(("late", "stale"), [(5, 0), (3, 1)])
+def test_versions_of_a_key_that_is_gone_stay(late: int, stale: int) -> None:
+    """The third version was made while nothing but the delete was remembered; what lies before that is stale."""
+    came: Sequence[Turn] = [
+        *BEFORE,
+        *MEANWHILE,
+        (LATER, [replace(event(UPDATE, late), position=Position(1, late, 5, 1))]),
+    ]
+    player = played(replace(MIRROR, history=History()), *came)
+    assert versions(player)[:3] == [(1, 1, 2), (2, 2, 3), (3, 3, 4)]
+    assert player.counts.stale == stale
+    assert len(versions(player)) == 4 - stale
+
+
+@pytest.mark.parametrize("came", [[event(DELETE, 5)], [event(UPDATE, 3, b=UNSET)]], ids=["delete", "late"])
+def test_a_row_that_is_gone_keeps_the_values_that_it_had_then(came: list[ChangeEvent]) -> None:
+    came = [replace(found, position=found.position._replace(object=5)) for found in came]
+    player = played(replace(MIRROR, deletes=Deletes.SOFT), *BEFORE, *MEANWHILE, (LATER, came))
+    assert player.rows[1,].deleted
+    assert player.rows[1,].cells == {"id": 1, "a": 3, "b": 3}
+
+
+def test_a_row_from_before_is_not_gone_on_from() -> None:
+    late = replace(event(UPDATE, 5, b=UNSET), position=Position(1, 5, 9, 1))
+    came: Sequence[Turn] = [
+        (LATER, [event(UPDATE, 4, b=UNSET)]),
+        (LATER, [event(UPDATE, 6, b=UNSET)]),
+        (LATER, [late]),
+    ]
+    player = played(MIRROR, *BEFORE, *MEANWHILE[:1], *came)
+    assert player.rows[1,].cells == {"id": 1, "a": 6, "b": 3}
+
+
+def test_a_change_of_the_key_from_before_lacks_no_row() -> None:
+    """What it took its row from is forgotten; it waits for none once the mark passes it."""
+    moved = replace(event(UPDATE, 2, id=2, a=UNSET), key=(2,), old_key=(1,))
+    player = played(MIRROR, BEFORE[0], (LATER, [moved]), (ORDERED, [replace(event(INSERT, 3), key=(4,))]))
+    assert list(player.memory.changes) == [moved.position]
+    player.memory.mark = Mark(1, 9)
+    assert not trim(replace(MIRROR, lateness=LATER), player.memory)
+    assert player.rows[2,].cells == {"id": 2, "a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(("came", "lost"), [(event(INSERT, 3), False), (event(INSERT, 3, id=2), True)])
+def test_a_part_that_waits_for_its_row_waits_no_more(came: ChangeEvent, lost: bool) -> None:
+    """Nothing older comes to an `ordered` table; what is newer and whole makes up for it."""
+    part, dimension = event(UPDATE, 2, b=UNSET), replace(MIRROR, lateness=LATER)
+    came = replace(came, key=(came.cells["id"],))
+    memory = absorb(dimension, Memory(), settle(dimension, {}, Memory(), Delivery(number=1, events=[part])))
+    settled = settle(MIRROR, {}, memory, Delivery(number=2, events=[came]))
+    memory = absorb(MIRROR, memory, settled)
+    assert trim(MIRROR, memory) == ([part] if lost else [])
+    assert not trim(dimension, memory)

@@ -1,0 +1,131 @@
+"""Tables without a key whose rows are found by their images, where the laws of the kit do not look."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import Dimension, Match, TableName
+from lakeward.core.errors import ConfigError, MendError, SchemaConflict
+from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
+from lakeward.core.merge.change_log import Memory
+from lakeward.core.merge.delivery import Delivery, Resolution, Settled
+from lakeward.core.merge.facts import BatchFacts, Capability
+from lakeward.core.merge.image_match import NO_TRUNCATE, NOT_THERE, NOT_WHOLE, match
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.plan import plan
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, parse_type
+
+SCHEMA = Schema((Column("a", parse_type("double")), Column("b", parse_type("struct<c:int,d:int>"))))
+DIMENSION = Dimension(name=TableName("shop", "log"), schema=SCHEMA, match=Match.IMAGE)
+INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
+
+
+def event(at: int, operation: Operation, before: Any = None, **cells: Any) -> ChangeEvent:
+    return ChangeEvent(operation=operation, position=Position(1, at, 1, at), cells=cells, before=before)
+
+
+def settled(*events: ChangeEvent) -> Settled:
+    return match(DIMENSION, {}, Memory(), Delivery(number=1, events=events))
+
+
+def details(*events: ChangeEvent) -> list[str]:
+    return [reject.detail for reject in settled(*events).rejects]
+
+
+@pytest.mark.parametrize(
+    ("stands", "image"),
+    [
+        ({"a": -0.0, "b": None}, {"a": 0.0, "b": None}),
+        ({"a": float("nan"), "b": None}, {"a": float("nan"), "b": None}),
+        ({"a": None, "b": {"c": 1, "d": None}}, {"a": None, "b": {"c": 1, "d": None}}),
+        ({"a": 1.0, "b": None}, {"a": 1.0}),
+    ],
+    ids=["zeroes", "no numbers", "structs", "a column that the event has not"],
+)
+def test_an_image_is_equal_as_values_are_compared(stands: dict[str, Any], image: dict[str, Any]) -> None:
+    found = settled(event(1, INSERT, **stands), event(2, DELETE, image))
+    assert (found.rows, found.rejects) == ({}, [])
+    assert (found.counts.superseded, found.counts.applied) == (1, 1)
+
+
+def test_what_finds_no_row_says_why_and_leaves_none() -> None:
+    part = {"a": 1.0, "b": {"c": 1, "d": UNSET}}
+    assert details(
+        event(1, DELETE, {"a": 1.0, "b": None}),
+        event(2, UPDATE, {"a": 2.0, "b": None}, a=3.0, b=None),
+        event(3, DELETE, {"a": 3.0, "b": None}),
+        event(4, UPDATE, None, a=1.0, b=None),
+        event(5, UPDATE, part, a=1.0, b=None),
+        event(6, Operation.TRUNCATE),
+    ) == [NOT_THERE, NOT_THERE, NOT_THERE, NOT_WHOLE, NOT_WHOLE, NO_TRUNCATE]
+
+
+def test_an_update_that_does_not_send_its_row_whole_takes_none_away() -> None:
+    image = {"a": 1.0, "b": None}
+    assert details(event(1, INSERT, **image), event(2, UPDATE, image, a=UNSET, b=None)) == [NOT_WHOLE]
+
+
+def test_a_row_that_a_person_mends_cannot_take_another_away() -> None:
+    mended = event(1, DELETE, a=1.0, b=None)
+    with pytest.raises(MendError, match="is an update or a delete"):
+        match(DIMENSION, {}, Memory(), Delivery(number=1, resolutions=[Resolution(mended.position, mended)]))
+
+
+def test_a_format_that_takes_away_no_row_by_its_image_is_refused() -> None:
+    can = frozenset(Capability) - {Capability.IMAGES}
+    with pytest.raises(ConfigError) as refused:
+        plan(DIMENSION, BatchFacts(schema=SCHEMA), Progress(), stored=None, capabilities=can)
+    assert refused.value.found == "needed: images"
+
+
+def _job(dimension: Dimension) -> Job[Any]:
+    target = MemoryTarget({dimension.name: MemoryTable(dimension)})
+    return Job(dimension=dimension, source=MemorySource(), opened=target.open(dimension))
+
+
+def _deliver(job: Job[Any], place: int) -> Progress:
+    added = ChangeEvent(operation=INSERT, position=Position(1, place, place, 1), cells={"a": 1.0})
+    job.source.put(job.dimension.name, place, [added])  # type: ignore[attr-defined]
+    apply_changes(job)
+    return job.opened.table.standing().progress
+
+
+BARE = replace(DIMENSION, match=Match.KEY)
+
+
+@pytest.mark.parametrize(
+    ("was", "is_", "what", "found", "todo"),
+    [
+        (
+            BARE,
+            DIMENSION,
+            "that is append-only cannot become one whose",
+            "rows may stand which",
+            "Take `match` out",
+        ),
+        (DIMENSION, BARE, "images cannot become append-only", "the next ones would find none", 'Set `match = "im'),
+    ],
+    ids=["on", "off"],
+)
+def test_a_table_with_data_keeps_what_its_changes_find_their_rows_by(
+    was: Dimension, is_: Dimension, what: str, found: str, todo: str
+) -> None:
+    """It is not for the next file to find out: where nothing waits, it is refused as well."""
+    job = _job(was)
+    progress = _deliver(job, 1)
+    assert Progress.from_json(progress.to_json()) == progress
+    other = replace(job, dimension=is_)
+    for refuse in (lambda: prepare(other), lambda: _deliver(other, 2)):
+        with pytest.raises(SchemaConflict, match=what) as refused:
+            refuse()
+        assert found in str(refused.value.found)
+        assert todo in str(refused.value.todo)
+        assert "docs/how-to/reload.md#dropping-a-table" in str(refused.value.todo)
+    assert _deliver(job, 3).batch == 2

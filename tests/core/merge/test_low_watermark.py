@@ -1,0 +1,115 @@
+"""The low-water mark, by example."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded, Within
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Mark, Operation, Position
+from lakeward.core.merge.change_log import Change, Hold, Memory, Reason, Record, next_mark, times_of_objects, trim
+from lakeward.core.schema import Column, Schema, Type
+
+ITEMS = Dimension(
+    name=TableName("shop", "item"), schema=Schema((Column("id", Type("int")),)), key=("id",), lateness=Within(3)
+)
+
+
+def record(batch: int, least: int, greatest: int, time: int | None, loads: int = 0) -> Record:
+    return Record(
+        batch,
+        frozenset({batch}),
+        Position(1, least, batch, 1),
+        Position(1, greatest, batch, 9),
+        time,
+        frozenset({loads}) if loads else frozenset(),
+    )
+
+
+def change(sequence: int, transaction: str) -> Change:
+    position = Position(1, sequence, 1, sequence)
+    event = ChangeEvent(operation=Operation.INSERT, position=position, key=(1,), transaction=transaction)
+    return Change(event, 1)
+
+
+def memory(*records: Record, changes: tuple[Change, ...] = (), loaded: int = 0) -> Memory:
+    return Memory(
+        records=list(records),
+        changes={change.event.position: change for change in changes},
+        loaded=loaded,
+    )
+
+
+def test_an_event_exactly_the_lateness_old_is_in_time() -> None:
+    recorded = memory(record(1, 10, 19, time=100), record(2, 20, 29, time=103))
+    assert next_mark(recorded, Within(3)) is None
+    assert next_mark(recorded, Within(2)) == Mark(1, 19)
+
+
+def test_of_batches_exactly_the_lateness_apart_the_last_but_one_is_in_time() -> None:
+    daily = [record(day, 10 * day, 10 * day + 9, time=24 * day) for day in (1, 2, 3)]
+    assert next_mark(memory(*daily), Within(24)) == Mark(1, 19)
+    a_little_more = [*daily, record(4, 40, 49, time=24 * 4 + 1)]
+    assert next_mark(memory(*a_little_more), Within(24)) == Mark(1, 39)
+
+
+def test_batches_without_times_are_left_out_and_alone_they_give_no_mark() -> None:
+    timeless = [record(n, 0, 0, time=None) for n in (1, 2, 3)]
+    assert next_mark(memory(*timeless), Within(1)) is None
+    timed = [record(4, 10, 19, time=100), record(5, 20, 29, time=200)]
+    assert next_mark(memory(*timeless, *timed), Within(1)) == Mark(1, 19)
+
+
+def test_what_an_operator_said_is_nowhere_that_the_mark_could_be() -> None:
+    """A truncate at 25, say: a file of 22 that comes behind it within the lateness is in time."""
+    by_hand = replace(record(2, 25, 25, time=None), objects=frozenset())
+    daily = [record(1, 10, 19, time=100), by_hand, record(3, 30, 39, time=200)]
+    assert next_mark(memory(*daily), Within(50)) == Mark(1, 19)
+
+
+def test_the_mark_lies_below_every_batch_that_is_in_time() -> None:
+    recorded = memory(record(1, 10, 19, time=100), record(2, 15, 29, time=200))
+    assert next_mark(recorded, Within(3)) == Mark(1, 10)
+
+
+def test_a_transaction_that_the_mark_parts_is_remembered_whole() -> None:
+    """What it moves is known only as long as all of it is: the one before it is forgotten."""
+    spread = (change(7, "a"), change(8, "a"), change(10, "b"), change(12, "b"))
+    recorded = memory(record(1, 7, 10, time=100), record(2, 12, 29, time=200), changes=spread)
+    recorded.mark = next_mark(recorded, Within(3))
+    assert recorded.mark == Mark(1, 10)
+    trim(ITEMS, recorded)
+    assert [place.sequence for place in recorded.changes] == [10, 12]
+
+
+def test_a_held_row_whose_place_is_unknown_keeps_truncates_though_nothing_else_of_its_key_is_remembered() -> None:
+    """Once it is mended, what the mark has passed may end it."""
+    truncate = ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 5, 2, 1))
+    hold = Hold(Position(1, LOAD_SEQUENCE, 1, 1), ((1,),), Reason.SEQUENCE, 1)
+    held = memory(changes=(Change(truncate, 1),))
+    held.mark, held.holds = Mark(1, 9), {hold.position: hold}
+    trim(ITEMS, held)
+    assert list(held.changes) == [truncate.position]
+    held.holds.clear()
+    trim(ITEMS, held)
+    assert not held.changes
+
+
+def test_the_mark_stays_while_a_load_is_not_complete() -> None:
+    records = (record(1, 10, 19, time=100, loads=1), record(2, 20, 29, time=200))
+    assert next_mark(memory(*records), Within(3)) is None
+    assert next_mark(memory(*records, loaded=1), Within(3)) == Mark(1, 19)
+
+
+def test_without_a_bound_on_lateness_there_is_no_mark() -> None:
+    recorded = memory(record(1, 10, 19, time=100), record(2, 20, 29, time=200))
+    assert next_mark(recorded, Unbounded()) is None
+    assert next_mark(recorded, ORDERED) is None
+
+
+def test_an_object_has_the_newest_time_of_the_batches_up_to_its_first() -> None:
+    """One that came before any batch told a time has none; what comes again keeps the first; times may go back."""
+    place = Position(1, 1, 1, 1)
+    told = [({1}, None), ({1, 2}, 10), ({2, 3}, 5), ({4, 3}, 20)]
+    records = [Record(n, frozenset(objects), place, place, time) for n, (objects, time) in enumerate(told, 1)]
+    for known in (records, records[::-1]):
+        assert times_of_objects(known) == {2: 10, 3: 10, 4: 20}

@@ -1,0 +1,241 @@
+"""Sequences of a source by example: copies, ties, an order that runs backwards, and rows without one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
+from lakeward.core.checks.source_clock import Backwards
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded, Within
+from lakeward.core.errors import MendError, SchemaConflict
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.steps import apply_changes, mend, release
+from lakeward.core.ports import Mended
+from lakeward.core.progress import Progress
+from lakeward.core.quarantine.repair import may_give, must_give
+from lakeward.core.reporting.alarms import alarms
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+DIMENSION = Dimension(
+    name=NAME,
+    schema=Schema((Column("id", Type("int")), Column("a", Type("int")))),
+    key=("id",),
+    lateness=Unbounded(),
+    sequences=Sequences.UNIQUE,
+)
+FIRST = 20261121_10000000 * 10**19
+
+
+def change(
+    count: int, a: int, object_: int, row: int = 1, operation: Operation = Operation.UPDATE, time: int | None = None
+) -> ChangeEvent:
+    place = Position(1, FIRST + count, object_, row)
+    return ChangeEvent(operation=operation, position=place, key=(1,), cells={"id": 1, "a": a}, time=time)
+
+
+def playing(*objects: list[ChangeEvent | Reject], dimension: Dimension = DIMENSION) -> Job[Any]:
+    source, target = MemorySource(), MemoryTarget({NAME: MemoryTable(dimension)})
+    job = Job(dimension=dimension, source=source, opened=target.open(dimension))
+    for items in objects:
+        source.put(NAME, items[0].position.object, items)
+        apply_changes(job)
+    return job
+
+
+def progress(job: Job[Any]) -> Progress:
+    return job.opened.table.standing().progress
+
+
+def row(job: Job[Any]) -> Any:
+    table = job.opened.table
+    assert isinstance(table, MemoryTable)
+    return table.rows.get((1,))
+
+
+@pytest.mark.parametrize("lateness", [ORDERED, Unbounded()], ids=repr)
+def test_of_equal_copies_the_first_stands_whatever_its_name(lateness: Lateness) -> None:
+    dimension = replace(DIMENSION, lateness=lateness)
+    job = playing([change(2, 2, object_=5)], [change(2, 2, object_=9)], dimension=dimension)
+    assert (progress(job).counts.duplicates, row(job).position.object) == (1, 5)
+    within = playing([change(2, 2, object_=5), change(2, 2, object_=5, row=2)], dimension=dimension)
+    assert (progress(within).counts.duplicates, row(within).position.row) == (1, 1)
+
+
+def test_a_copy_of_what_was_overtaken_is_known_as_well() -> None:
+    job = playing([change(1, 1, object_=5), change(2, 2, object_=5, row=2)], [change(1, 1, object_=9)])
+    assert (progress(job).counts.duplicates, row(job).cells["a"]) == (1, 2)
+
+
+def test_a_copy_of_a_delete_brings_nothing_back_and_is_known() -> None:
+    gone = [change(1, 1, object_=5), change(2, 1, object_=5, row=2, operation=Operation.DELETE)]
+    job = playing(gone, [replace(event, position=event.position._replace(object=9)) for event in gone])
+    assert (progress(job).counts.duplicates, row(job)) == (2, None)
+
+
+@pytest.mark.parametrize("lateness", [ORDERED, Unbounded()], ids=repr)
+def test_other_contents_at_a_sequence_are_a_tie_across_batches_and_the_later_arrival_wins(
+    lateness: Lateness,
+) -> None:
+    dimension = replace(DIMENSION, lateness=lateness)
+    job = playing([change(2, 2, object_=5)], [change(2, 3, object_=9)], dimension=dimension)
+    assert (progress(job).counts.ties, row(job).cells["a"]) == (1, 3)
+
+
+def test_the_later_arrival_wins_a_tie_whenever_it_is_delivered() -> None:
+    job = playing([change(2, 2, object_=9)], [change(2, 3, object_=5)])
+    assert (progress(job).counts.ties, progress(job).counts.stale, row(job).cells["a"]) == (0, 1, 2)
+
+
+def test_a_copy_of_the_first_of_a_tie_does_not_turn_it() -> None:
+    job = playing([change(2, 2, object_=5), change(2, 3, object_=5, row=2)], [change(2, 2, object_=9)])
+    assert (progress(job).counts.duplicates, row(job).cells["a"]) == (1, 3)
+
+
+def test_the_order_of_a_table_is_not_made_of_something_else() -> None:
+    job = playing([change(1, 1, object_=5)])
+    job.source.put(NAME, 6, [change(2, 2, object_=6)])
+    with pytest.raises(SchemaConflict) as refused:
+        apply_changes(replace(job, dimension=replace(DIMENSION, sequences=Sequences.TIMES)))
+    assert "cannot be made of something else" in refused.value.what
+    apply_changes(job)
+    assert row(job).cells["a"] == 2
+
+
+def test_progress_of_before_goes_by_times_and_every_digit_is_kept() -> None:
+    now = progress(playing([change(1, 1, object_=5)]))
+    assert Progress.from_json(now.to_json()) == now
+    assert (now.high_water and now.high_water.sequence) == FIRST + 1
+    assert Progress.from_json('{"batch": 3}').sequences is Sequences.TIMES
+
+
+def test_what_only_a_history_says_is_absent_of_a_mirror() -> None:
+    assert "current" not in Progress().to_json()
+    assert Progress.from_json(Progress(current=0).to_json()).current == 0
+
+
+def test_a_number_that_falls_within_an_object_raises_an_alarm() -> None:
+    job = playing([change(2, 2, object_=5), change(1, 1, object_=5, row=2)])
+    assert progress(job).backwards == Backwards("00000005", 2)
+    (alarm,) = alarms("shop.item", None, [Backwards("00000005", 2)] * 2, [], now=0)
+    assert (alarm.code, "row 2" in alarm.found) == ("SEQUENCE-001", True)
+    job.source.put(NAME, 6, [change(3, 3, object_=6), change(4, 4, object_=6, row=2)])
+    apply_changes(job)
+    assert progress(job).backwards is None
+
+
+@pytest.mark.parametrize(("lateness", "found"), [(5, None), (4, Backwards("00000005", 2))])
+def test_a_time_may_fall_by_the_lateness(lateness: int, found: Backwards | None) -> None:
+    dimension = replace(DIMENSION, lateness=Within(lateness), sequences=Sequences.TIMES)
+    job = playing([change(15, 1, object_=5), change(10, 2, object_=5, row=2)], dimension=dimension)
+    assert progress(job).backwards == found
+
+
+def test_what_is_too_late_raises_an_alarm() -> None:
+    dimension = replace(DIMENSION, lateness=Within(5))
+    deliveries = [[change(n, n, object_=n, time=10 * n)] for n in (1, 2, 3)]
+    job = playing(*deliveries, [change(0, 0, object_=4, time=5)], dimension=dimension)
+    assert progress(job).counts.quarantined == 1
+    assert progress(job).backwards == Backwards("00000004", None)
+    assert [Reason(entry.reason) for entry in job.opened.quarantine.entries(progress(job))] == [Reason.TOO_LATE]
+
+
+def test_a_row_without_a_sequence_is_mended_by_one() -> None:
+    lacking = Reject(Position(1, LOAD_SEQUENCE, 5, 1), Reason.SEQUENCE, ((1,),), time=7)
+    job = playing([lacking, change(1, 1, object_=5, row=2), change(3, 3, object_=5, row=3)])
+    (entry,) = job.opened.quarantine.entries(progress(job))
+    assert (must_give(DIMENSION, entry), may_give(DIMENSION, entry)) == ({"sequence"}, {"sequence"})
+    assert may_give(DIMENSION, replace(entry, time=None)) == {"sequence", "time"}
+    assert must_give(DIMENSION, replace(entry, sequence=FIRST)) == {"time"}
+    cells = {"id": "1", "a": "2"}
+    for given, words in (({"time": "7"}, "its commit time is known"), ({}, "its sequence is not given")):
+        wrong = replace(entry, mended=Mended(operation=Operation.UPDATE, cells=cells, **given))
+        with pytest.raises(MendError, match=words):
+            mend(job, [wrong])
+    right = Mended(operation=Operation.UPDATE, cells=cells, sequence=str(FIRST + 2))
+    mend(job, [replace(entry, mended=right)])
+    release(job, Settlement(mended=job.opened.quarantine.entries(progress(job))))
+    assert row(job).cells["a"] == 3
+
+
+def with_order(job: Job[Any], column: str | None) -> Job[Any]:
+    assert isinstance(job.source, MemorySource)
+    job.source.order_column = column
+    return job
+
+
+IN_UTC, IN_TOKYO = str(OrderBy("at", "UTC")), str(OrderBy("at", "Asia/Tokyo"))
+AS_IT_IS, BY_DAYS, BY_MONTHS = (str(OrderBy("at", "UTC", one)) for one in ("", "dd/MM/yyyy", "MM/dd/yyyy"))
+
+
+@pytest.mark.parametrize(
+    ("was", "is_", "words"),
+    [
+        ("at", "version", "the table goes by `at`; the settings say `version`"),
+        ("at", "", "the table goes by `at`; the settings say the order of files and rows alone"),
+        ("", "at", "the table goes by the order of files and rows alone; the settings say `at`"),
+        ("_cdc.at", "_cdc.lsn", "the table goes by `_cdc.at`; the settings say `_cdc.lsn`"),
+        (IN_UTC, IN_TOKYO, "the table goes by `at` in UTC; the settings say `at` in Asia/Tokyo"),
+        (BY_DAYS, BY_MONTHS, "`at` in the format 'dd/MM/yyyy'; the settings say `at` in the format 'MM/dd/yyyy'"),
+        (BY_DAYS, AS_IT_IS, "the table goes by `at` in the format 'dd/MM/yyyy'; the settings say `at` as it is"),
+        (ARRIVAL, LOG_PLACE, f"the table goes by {ARRIVAL}; the settings say {LOG_PLACE}"),
+    ],
+)
+def test_the_order_of_a_table_is_not_by_another_column(was: str, is_: str, words: str) -> None:
+    places = replace(DIMENSION, sequences=Sequences.PLACES)
+    job = with_order(playing(dimension=places), was)
+    job.source.put(NAME, 5, [change(1, 1, object_=5)])
+    apply_changes(job)
+    for waits in (False, True):  # nothing, and then a file
+        if waits:
+            job.source.put(NAME, 6, [change(2, 2, object_=6)])
+        with pytest.raises(SchemaConflict) as refused:
+            apply_changes(with_order(job, is_))
+        assert str(refused.value.found).endswith(words)
+    apply_changes(with_order(job, was))
+    assert row(job).cells["a"] == 2
+
+
+@pytest.mark.parametrize(
+    ("was", "is_", "renames"),
+    [
+        ("at", "since", {"at": "since"}),
+        (IN_TOKYO, str(OrderBy("since", "Asia/Tokyo")), {"at": "since"}),
+        ("at", IN_TOKYO, {}),
+        (IN_UTC, BY_DAYS, {}),
+        (BY_DAYS, IN_UTC, {}),
+        ("paid in cash", "cash", {"paid in cash": "cash"}),
+        (str(OrderBy("a", "UTC")), str(OrderBy("a", "Asia/Tokyo")), {}),
+        ("_cdc.at", "meta.at", {"_cdc": "meta"}),
+        (None, "at", {}),
+        (LOG_PLACE, ARRIVAL, {}),
+        ("at", None, {}),
+    ],
+)
+def test_an_order_goes_on_where_its_column_gets_a_new_name_or_was_never_told(
+    was: str | None, is_: str | None, renames: dict[str, str]
+) -> None:
+    job = with_order(playing(dimension=replace(DIMENSION, sequences=Sequences.PLACES)), was)
+    job.source.put(NAME, 5, [change(1, 1, object_=5)])
+    apply_changes(job)
+    job.source.put(NAME, 6, [change(2, 2, object_=6)])
+    policies = replace(job.dimension.policies, renames=renames)
+    apply_changes(with_order(replace(job, dimension=replace(job.dimension, policies=policies)), is_))
+    assert (row(job).cells["a"], progress(job).order_by) == (2, is_ or was)
+
+
+def test_commit_times_may_take_over_from_the_order_of_files_and_never_the_other_way_round() -> None:
+    job = with_order(playing(dimension=replace(DIMENSION, sequences=Sequences.TIMES)), "")
+    job.source.put(NAME, 5, [change(1, 1, object_=5)])
+    apply_changes(job)
+    job.source.put(NAME, 6, [change(2, 2, object_=6)])
+    apply_changes(with_order(job, "committed_at"))
+    assert row(job).cells["a"] == 2
+    with pytest.raises(SchemaConflict):
+        apply_changes(with_order(job, ""))

@@ -1,0 +1,200 @@
+"""Ties by policy, by example: what stands, what holds its key, and where a table stops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from model_laws import Player
+
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Ties, Unbounded, Within
+from lakeward.core.errors import SourceError
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.history.options import History
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.delivery import Resolution
+from lakeward.core.merge.ties import cautions
+from lakeward.plugins.testing.histories import SCHEMA
+
+HELD = Dimension(
+    name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Unbounded(), ties=Ties.QUARANTINE
+)
+LATENESS: Mapping[str, Lateness] = {"ordered": ORDERED, "within": Within(100), "unbounded": Unbounded()}
+WAYS = pytest.mark.parametrize("history", [None, History()], ids=["mirror", "history"])
+ANY = pytest.mark.parametrize("lateness", LATENESS.values(), ids=LATENESS)
+
+
+def update(at: int, object_: int, a: int = 0, *, key: int = 1, **more: Any) -> ChangeEvent:
+    operation, unset = more.pop("operation", Operation.UPDATE), more.pop("unset", ())
+    cells = {"id": key, "a": a, "b": 0} | dict.fromkeys(unset, UNSET)
+    place = Position(1, at, object_, key)
+    return ChangeEvent(operation=operation, position=place, key=(key,), cells=cells, time=at, instant=at, **more)
+
+
+def shown(player: Player, key: int = 1) -> object:
+    row = player.rows.get((key,))
+    return None if row is None or row.deleted else row.cells["a"]
+
+
+@ANY
+@WAYS
+@pytest.mark.parametrize("batches", [1, 2])
+def test_the_earlier_of_a_tie_stands_and_the_later_one_holds_the_key(
+    lateness: Lateness, history: History | None, batches: int
+) -> None:
+    player = Player(replace(HELD, lateness=lateness, history=history))
+    one, other, third, beside = update(5, 1, 1), update(5, 2, 2), update(6, 3, 3), update(6, 3, 4, key=2)
+    if batches == 1:
+        counts = player.deliver([one, other, third, beside])
+    else:
+        player.deliver([one])
+        counts = player.deliver([other, third, beside])
+    assert (shown(player), shown(player, 2)) == (1, 4)
+    assert (counts.quarantined, counts.waiting, counts.ties) == (1, 1, 0)
+    assert [(hold.position, hold.reason) for hold in player.memory.holds.values()] == [(other.position, Reason.TIE)]
+
+
+@ANY
+@WAYS
+def test_what_is_given_up_lets_what_waits_go_on(lateness: Lateness, history: History | None) -> None:
+    player = Player(replace(HELD, lateness=lateness, history=history))
+    one, other, third = update(5, 1, 1), update(5, 2, 2), update(6, 3, 3, unset=("b",))
+    player.deliver([one, other, third])
+    assert player.deliver(resolutions=[Resolution(other.position)]).released == 1
+    assert shown(player) == 3
+    again = player.deliver([other])
+    assert (again.duplicates, shown(player)) == (1, 3), "it is known, and no tie"
+
+
+@ANY
+@WAYS
+def test_what_is_replayed_as_it_is_wins_as_the_later_one(lateness: Lateness, history: History | None) -> None:
+    player = Player(replace(HELD, lateness=lateness, history=history))
+    one, other = update(5, 1, 1), update(5, 2, 2)
+    player.deliver([one, other])
+    player.deliver(resolutions=[Resolution(other.position, other)])
+    assert shown(player) == 2
+    again = player.deliver([one, other])
+    assert (again.duplicates + again.stale, player.memory.holds, shown(player)) == (2, {}, 2)
+
+
+@ANY
+def test_every_fact_that_ties_with_what_stands_is_held(lateness: Lateness) -> None:
+    player = Player(replace(HELD, lateness=lateness))
+    player.deliver([update(5, 1, 1), update(5, 2, 2), update(5, 3, 3)])
+    player.deliver([update(5, 4, 4)])
+    assert [place.object for place in sorted(player.memory.holds)] == [2, 3, 4]
+
+
+def test_a_fact_like_the_one_that_stands_is_no_tie() -> None:
+    player = Player(HELD)
+    player.deliver([update(5, 1, 1), update(5, 2, 1)])
+    assert (player.memory.holds, player.counts.ties) == ({}, 0)
+
+
+def test_another_operation_is_another_content() -> None:
+    player = Player(HELD)
+    player.deliver([update(5, 1, 1), update(5, 2, 1, operation=Operation.DELETE)])
+    assert (shown(player), len(player.memory.holds)) == (1, 1)
+
+
+def test_two_deletes_say_the_same() -> None:
+    player = Player(HELD)
+    player.deliver([update(4, 1, 1)])
+    counts = player.deliver([update(5, at, at, operation=Operation.DELETE) for at in (2, 3)])
+    player.deliver([update(5, 4, 3, operation=Operation.DELETE)])
+    assert (player.memory.holds, counts.ties) == ({}, 0)
+
+
+@ANY
+def test_a_delete_ties_with_what_comes_at_its_place(lateness: Lateness) -> None:
+    player = Player(replace(HELD, lateness=lateness))
+    player.deliver([update(4, 1, 1)])
+    player.deliver([update(5, 2, 1, operation=Operation.DELETE)])
+    player.deliver([update(5, 3, 2, operation=Operation.INSERT)])
+    assert (shown(player), len(player.memory.holds)) == (None, 1)
+
+
+def test_rows_of_a_full_load_and_of_a_source_without_a_sequence_never_tie() -> None:
+    player = Player(HELD)
+    player.deliver([update(at, object_, object_) for at in (LOAD_SEQUENCE, 0) for object_ in (1, 2)], loaded=1)
+    assert player.memory.holds == {}
+
+
+def test_what_waits_ties_as_what_is_applied_does() -> None:
+    player = Player(HELD)
+    held = Position(1, 4, 1, 1)
+    player.deliver([update(5, 2, 1)], [Reject(held, Reason.CAST, ((1,),))])
+    player.deliver([update(5, 3, 2)])
+    player.deliver(resolutions=[Resolution(held)])
+    assert (shown(player), [place.object for place in player.memory.holds]) == (1, [3])
+
+
+def test_of_two_that_come_in_the_other_order_what_is_applied_stands() -> None:
+    player = Player(HELD)
+    player.deliver([update(5, 2, 2)])
+    player.deliver([update(5, 1, 1)])
+    assert (shown(player), [place.object for place in player.memory.holds]) == (2, [1])
+
+
+def test_a_key_change_that_ties_holds_both_its_keys() -> None:
+    player = Player(HELD)
+    one, other = update(5, 1, 1, key=2, old_key=(1,)), update(5, 2, 2, key=2, old_key=(1,))
+    player.deliver([update(4, 0, 0)])
+    player.deliver([one, other, update(6, 3, 3), update(6, 3, 4, key=2)])
+    assert (shown(player), shown(player, 2)) == (None, 1)
+    assert [hold.keys for hold in player.memory.holds.values()] == [((1,), (2,))]
+
+
+def test_rows_that_take_each_others_keys_in_one_transaction_are_no_ties() -> None:
+    player = Player(HELD)
+    player.deliver([update(1, 1, 1), update(1, 1, 2, key=2)])
+    moves = [update(5, 2, 1, key=2, old_key=(1,)), update(5, 3, 2, key=3, old_key=(2,))]
+    player.deliver([replace(move, transaction=5) for move in moves])
+    assert (player.memory.holds, shown(player, 2), shown(player, 3)) == ({}, 1, 2)
+
+
+def test_a_truncate_overrules_what_ties_below_it() -> None:
+    player = Player(HELD)
+    player.deliver([update(5, 1, 1), update(5, 2, 2)])
+    player.deliver([ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 6, 3, 1)), update(7, 4, 4)])
+    assert (player.memory.holds, shown(player)) == ({}, 4)
+
+
+@pytest.mark.parametrize("lateness", [ORDERED, Unbounded()], ids=["ordered", "unbounded"])
+def test_a_copy_under_another_name_is_no_tie(lateness: Lateness) -> None:
+    player = Player(replace(HELD, sequences=Sequences.UNIQUE, lateness=lateness))
+    player.deliver([update(5, 1, 1)])
+    counts = player.deliver([update(5, 2, 1), update(5, 3, 3)])
+    assert (counts.duplicates, [place.object for place in player.memory.holds]) == (1, [3])
+
+
+def test_what_an_ordered_table_is_given_again_ties_with_nothing() -> None:
+    """It may have been applied before ties were held."""
+    one, other = update(5, 1, 1), update(5, 2, 2)
+    player = Player(replace(HELD, lateness=ORDERED, ties=Ties.ARRIVAL))
+    player.deliver([one, other])
+    player.dimension = replace(player.dimension, ties=Ties.QUARANTINE)
+    player.deliver([one, other])
+    assert (player.memory.holds, shown(player)) == ({}, 2)
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_table_that_is_to_fail_stops_before_anything_is_settled(batches: int) -> None:
+    player = Player(replace(HELD, ties=Ties.FAIL))
+    one, other = update(5, 1, 1), update(5, 2, 2)
+    if batches == 2:
+        player.deliver([one])
+    with pytest.raises(SourceError, match="two changes of one key have one place") as raised:
+        player.deliver([other] if batches == 2 else [one, other])
+    assert "1:1 and 2:1" in str(raised.value)
+    assert shown(player) == (1 if batches == 2 else None)
+
+
+def test_a_caution_is_said_where_ties_are_normal_and_not_taken() -> None:
+    assert cautions(replace(HELD, ties=Ties.ARRIVAL)) == cautions(replace(HELD, sequences=Sequences.UNIQUE)) == ()
+    (held,), (failing,) = cautions(HELD), cautions(replace(HELD, ties=Ties.FAIL))
+    assert held.endswith('with `ties = "quarantine"` a row that one changes twice holds its key.')
+    assert failing.endswith('with `ties = "fail"` a row that one changes twice stops the table.')

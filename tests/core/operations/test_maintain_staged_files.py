@@ -1,0 +1,47 @@
+"""Maintenance of what a source stages for a table: what ended runs left there goes with what else is of nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTarget
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.operations.maintain import maintain
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.ports import Care
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+CARE = Care(deleted=None, small=None, file_size=1, keep=None, keep_last=1, orphans=None)
+
+
+class StagingSource(MemorySource):
+    """A source of which an ended run left two files."""
+
+    def clean_staging(self, dimension: Dimension, *, is_dry: bool) -> Sequence[str]:
+        assert dimension == DIMENSION
+        return ["would go"] if is_dry else ["one", "two"]
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_what_ended_runs_staged_is_removed_or_named(is_written: bool) -> None:
+    source = StagingSource()
+    job: Job[Any] = Job(dimension=DIMENSION, source=source, opened=MemoryTarget().open(DIMENSION))
+    if is_written:
+        place = Position(1, 1, 1, 1)
+        event = ChangeEvent(operation=Operation.INSERT, position=place, key=(1,), cells={"id": 1}, time=1)
+        source.put(NAME, 1, [event])
+        apply_changes(job)
+    assert [*maintain(job, CARE, is_dry=True).orphans] == ["would go"]
+    assert [*maintain(job, CARE).orphans] == ["one", "two"]
+
+
+def test_a_source_that_stages_nothing_is_left_alone() -> None:
+    job: Job[Any] = Job(dimension=DIMENSION, source=MemorySource(), opened=MemoryTarget().open(DIMENSION))
+    assert maintain(job, CARE).orphans == ()

@@ -1,0 +1,454 @@
+"""Reloads, snapshots and truncates as an operator has them, on the memory adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryStatistics, MemoryTable, MemoryTarget
+from lakeward.core.dimension import Dimension, Snapshots, TableName
+from lakeward.core.errors import AlarmRaised, ConfigError, SchemaConflict, SourceError
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.history.options import History
+from lakeward.core.ledger.full_loads import Told
+from lakeward.core.ledger.objects import Limits, SourceObject
+from lakeward.core.ledger.writer import Books
+from lakeward.core.operations.acknowledge import ack
+from lakeward.core.operations.reload import ask, complete, withdraw, write_down
+from lakeward.core.operations.truncate import truncate_at
+from lakeward.core.pipeline.job import Idle, Job
+from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
+
+
+@dataclass
+class Shop:
+    """A source of a table, its lake and its ledger; each `job` is one of a new process."""
+
+    dimension: Dimension = DIMENSION
+    source: MemorySource = field(default_factory=lambda: MemorySource(Limits(files=1)))
+    target: MemoryTarget = field(default_factory=MemoryTarget)
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    clock: int = 1000
+    statistics: MemoryStatistics | None = None
+
+    def job(self) -> Job[Any]:
+        opened = self.target.open(self.dimension)
+        books = Books(ledger=self.ledger, now=lambda: self.clock)
+        return Job(
+            dimension=self.dimension, source=self.source, opened=opened, books=books, statistics=self.statistics
+        )
+
+    def put(self, order: int, rows: Mapping[int, int], modified: int) -> None:
+        """Deliver an object; those below 50 are of a full load."""
+        sequence = LOAD_SEQUENCE if order < 50 else 0
+        operation = Operation.READ if order < 50 else Operation.UPDATE
+        events = [
+            ChangeEvent(
+                operation=operation,
+                position=Position(1, sequence, order, row),
+                key=(key,),
+                cells={"id": key, "a": value},
+            )
+            for row, (key, value) in enumerate(rows.items(), 1)
+        ]
+        self.source.put(NAME, order, events, modified=modified)
+
+    def run(self) -> Shop:
+        apply_changes(self.job())
+        return self
+
+    def reload(self, **rest: Any) -> Any:
+        asked = ask(self.job(), by="me", reason=None, at=self.clock, **rest)
+        write_down(self.job(), asked.word)
+        return asked
+
+    @property
+    def table(self) -> MemoryTable:
+        table = self.target.open(self.dimension).table
+        assert isinstance(table, MemoryTable)
+        return table
+
+    @property
+    def rows(self) -> dict[Any, Any]:
+        return {key[0]: row.cells["a"] for key, row in self.table.rows.items()}
+
+    @property
+    def awaited(self) -> Any:
+        return self.ledger.account(str(NAME)).awaited
+
+
+@pytest.fixture
+def shop() -> Shop:
+    made = Shop()
+    made.put(1, {1: 1, 2: 2}, 5)
+    made.put(60, {1: 10}, 60)
+    return made.run()
+
+
+def test_the_load_comes_in_one_batch_whatever_the_limits_and_its_changes_follow(shop: Shop) -> None:
+    shop.reload()
+    shop.put(1, {1: 7}, 100)
+    shop.put(2, {3: 7}, 101)
+    assert (shop.run().rows, shop.awaited.objects) == ({1: 10, 2: 2}, 2)
+    assert prepare(shop.job()) is Idle.LOADING
+    shop.put(110, {3: 8}, 110)
+    assert shop.run().rows == {1: 7, 3: 8}
+    assert (shop.table.progress.epoch, shop.table.progress.batch, shop.awaited) == (2, 4, None)
+    assert shop.run().table.progress.batch == 4
+
+
+def test_a_load_that_was_asked_for_may_have_another_order(shop: Shop) -> None:
+    """What stands is compared with nothing of it; until it is asked for, the table is stopped."""
+    shop.dimension = replace(shop.dimension, sequences=Sequences.PLACES)
+    shop.source.order_column = "at"
+    fresh = Shop(dimension=shop.dimension, source=shop.source).run()
+    fresh.source.order_column = "version"
+    with pytest.raises(SchemaConflict):
+        fresh.run()
+    fresh.reload()
+    fresh.put(2, {3: 7}, 2_000)
+    fresh.put(110, {3: 8}, 2_001)
+    assert (fresh.run().rows, fresh.table.progress.order_by) == ({3: 8}, "version")
+
+
+def test_changes_before_a_load_that_is_there_are_never_applied_unless_an_operator_says_so(shop: Shop) -> None:
+    shop.put(70, {2: 70}, 70)
+    shop.put(1, {1: 7, 2: 7}, 100)
+    shop.put(110, {1: 8}, 110)
+    asked = ask(shop.job(), by="me", reason=None, at=1)
+    assert [item.order for item in (*asked.load, *asked.before, *asked.behind)] == [1, 70, 110]
+    assert asked.word.cut == 70
+    other = ask(shop.job(), by="me", reason=None, at=1, first="00000070")
+    assert [item.order for item in other.behind] == [70, 110]
+    with pytest.raises(ConfigError, match="no file of its changes"):
+        ask(shop.job(), by="me", reason=None, at=1, first="00000001")
+    write_down(shop.job(), asked.word)
+    assert shop.run().rows == {1: 8, 2: 7}
+
+
+def test_changes_that_were_applied_already_are_applied_again_where_they_lie_behind_the_load(shop: Shop) -> None:
+    shop.put(70, {2: 70}, 70)
+    shop.run()
+    shop.put(1, {1: 7, 2: 7}, 65)
+    shop.reload(first="00000070")
+    assert shop.run().rows == {1: 7, 2: 70}
+
+
+def test_a_reload_is_asked_for_once_and_can_be_taken_back(shop: Shop) -> None:
+    with pytest.raises(ConfigError, match="does not wait for a reload"):
+        withdraw(shop.job(), by="me", reason=None, at=1)
+    asked = shop.reload()
+    with pytest.raises(ConfigError, match="already"):
+        shop.reload()
+    shop.put(70, {2: 70}, 70)
+    assert shop.run().rows == {1: 10, 2: 2}
+    taken_back = withdraw(shop.job(), by="me", reason=None, at=asked.word.at - 1)
+    assert taken_back.at > asked.word.at  # whatever the clock says: the last word counts
+    assert shop.awaited is None
+    assert shop.run().rows == {1: 10, 2: 70}
+    shop.clock += 1
+    assert shop.reload().word.epoch == 2
+
+
+def test_what_cannot_be_loaded_anew_or_complete_is_refused(shop: Shop) -> None:
+    with pytest.raises(ConfigError, match="nothing was applied"):
+        Shop().reload()
+    with pytest.raises(ConfigError, match="does not wait"):
+        complete(shop.job(), by="me", at=1)
+    shop.reload()
+    with pytest.raises(ConfigError, match="nothing of the full load"):
+        complete(shop.job(), by="me", at=1)
+
+
+def test_a_load_may_be_said_to_be_complete(shop: Shop) -> None:
+    shop.reload()
+    shop.put(1, {9: 9}, 100)
+    complete(shop.job(), by="me", at=1)
+    assert shop.run().rows == {9: 9}
+
+
+def test_a_table_may_be_loaded_anew_again_and_again(shop: Shop) -> None:
+    for night in range(1, 4):
+        shop.reload()
+        shop.put(1, {night: night}, 1000 * night)
+        shop.put(1000 * night + 1, {night: -night}, 1000 * night + 1)
+        assert shop.run().rows == {night: -night}
+    assert shop.table.progress.epoch == 4
+
+
+# Snapshots.
+
+
+@pytest.fixture
+def nights() -> Shop:
+    made = Shop(replace(DIMENSION, snapshots=Snapshots(settles=10)))
+    made.put(1, {1: 1, 2: 2, 3: 3, 4: 4}, 5)
+    made.run()
+    made.clock += 10
+    return made.run()
+
+
+def test_each_settled_load_takes_the_place_of_all_rows(nights: Shop) -> None:
+    assert (len(nights.rows), nights.table.progress.epoch) == (4, 1)
+    nights.put(1, {1: 5, 9: 9}, 100)
+    assert len(nights.run().rows) == 4
+    nights.clock += 10
+    assert (nights.run().rows, nights.table.progress.epoch) == ({1: 5, 9: 9}, 2)
+    assert nights.run().table.progress.batch == 2
+
+
+def test_a_load_of_too_few_rows_stops_the_table_until_it_is_let_pass(nights: Shop) -> None:
+    nights.put(1, {1: 5}, 100)
+    complete(nights.job(), by="me", at=1)
+    with pytest.raises(AlarmRaised) as raised:
+        nights.run()
+    assert raised.value.code == "LOAD-001"
+    assert len(nights.rows) == 4
+    ack(nights.job(), "LOAD-001", by="me", reason=None, at=2)
+    assert nights.run().rows == {1: 5}
+
+
+def test_the_alarm_of_a_load_that_has_settled_stands_until_it_is_let_pass(nights: Shop) -> None:
+    nights.put(1, {1: 5}, 100)
+    nights.run()
+    nights.clock += 10
+    for _ in range(2):
+        with pytest.raises(AlarmRaised):
+            nights.run()
+    ack(nights.job(), "LOAD-001", by="me", reason=None, at=2)
+    assert nights.run().rows == {1: 5}
+    assert nights.awaited is None or not nights.awaited.is_told
+
+
+def test_half_of_the_rows_are_enough(nights: Shop) -> None:
+    nights.put(1, {1: 5, 2: 5}, 100)
+    complete(nights.job(), by="me", at=1)
+    assert nights.run().rows == {1: 5, 2: 5}
+
+
+def night(shop: Shop, rows: Mapping[int, int]) -> Shop:
+    """Deliver a full load that is whole."""
+    shop.clock += 100
+    shop.put(1, rows, shop.clock)
+    complete(shop.job(), by="me", at=shop.clock)
+    return shop.run()
+
+
+def test_a_load_of_a_history_is_held_against_its_current_versions() -> None:
+    nights = Shop(replace(DIMENSION, snapshots=Snapshots(settles=10), history=History()))
+    for a in range(1, 5):
+        night(nights, {1: a, 2: a, 3: a, 4: a})
+    assert (nights.table.progress.rows, nights.table.progress.current) == (16, 4)
+    with pytest.raises(AlarmRaised) as raised:
+        night(nights, {1: 9})
+    assert raised.value.what == "shop.item: the full load has 1 row, and the table 4"
+    night(nights, {1: 9, 2: 9})
+    assert (nights.table.progress.rows, nights.table.progress.current) == (18, 2)
+    assert night(nights, {1: 9}).table.progress.current == 1
+
+
+def test_a_snapshot_needs_no_reload(nights: Shop) -> None:
+    with pytest.raises(ConfigError, match="anyway"):
+        nights.reload()
+
+
+class Archiving(MemorySource):
+    """A source whose applied objects go away."""
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        names = [item.name for item in objects]
+        self.tables[NAME] = [one for one in self.tables[NAME] if one.object.name not in names]
+        return names
+
+
+def dailies(*modified: int, of: type[MemorySource] = MemorySource, settles: int = 10) -> Shop:
+    """Deliver snapshots with names of their own, the first with the greatest time: none was written behind it."""
+    source = of(Limits(files=1), snapshot=str)
+    made = Shop(replace(DIMENSION, snapshots=Snapshots(settles=settles)), source)
+    for order, at in enumerate(modified, 1):
+        made.put(order, {1: order, 2: order}, at)
+    return made
+
+
+def test_snapshots_that_have_settled_together_are_taken_in_one_run_one_after_the_other() -> None:
+    days = dailies(30, 20, 10).run()
+    days.clock += 9
+    assert (days.run().table.progress.batch, days.awaited.objects) == (0, 1)
+    days.clock += 1
+    assert (days.run().rows, days.table.progress.batch, days.table.progress.epoch) == ({1: 3, 2: 3}, 3, 3)
+    assert not days.awaited.is_told
+
+
+def test_a_snapshot_that_comes_behind_those_that_have_settled_settles_anew() -> None:
+    days = dailies(30, 20).run()
+    days.clock += 10
+    days.run()
+    days.put(3, {1: 3, 2: 3}, 10)
+    days.run()
+    days.clock += 9
+    assert (days.run().rows, days.awaited.objects) == ({1: 2, 2: 2}, 1)
+    days.clock += 1
+    assert days.run().rows == {1: 3, 2: 3}
+
+
+def test_with_an_archive_each_settles_anew() -> None:
+    days = dailies(30, 20, 10, of=Archiving).run()
+    for batch in (1, 2):
+        days.clock += 10
+        assert days.run().table.progress.batch == batch
+        assert days.run().table.progress.batch == batch
+
+
+def test_snapshots_that_need_not_settle_are_taken_in_the_first_run_that_finds_them() -> None:
+    days = dailies(30, 20, 10, settles=0).run()
+    assert (days.table.progress.batch, days.rows) == (3, {1: 3, 2: 3})
+
+
+def test_an_alarm_on_the_way_does_not_begin_the_time_anew() -> None:
+    days = dailies(30, 20)
+    days.put(3, {1: 3}, 10)
+    days.put(4, {1: 4, 2: 4}, 5)
+    days.run()
+    days.clock += 10
+    days.dimension = replace(days.dimension, snapshots=Snapshots(settles=10, least_share=0.9))
+    with pytest.raises(AlarmRaised):
+        days.run()
+    assert days.rows == {1: 2, 2: 2}
+    ack(days.job(), "LOAD-001", by="me", reason=None, at=2)
+    assert days.run().rows == {1: 4, 2: 4}
+
+
+# What the task tells.
+
+S = 1_000_000
+
+
+def test_statistics_of_the_task_complete_a_reload(shop: Shop) -> None:
+    shop.statistics = MemoryStatistics({NAME: Told(began=90 * S, rows=1)})
+    shop.reload()
+    shop.put(1, {1: 7}, 100 * S)
+    assert shop.run().rows == {1: 10, 2: 2}, "it has not ended"
+    assert "has not ended" in shop.awaited.until
+    shop.statistics.loads[NAME] = Told(began=90 * S, ended=100 * S, rows=1)
+    assert shop.run().rows == {1: 7}
+    assert shop.awaited is None
+
+
+def test_a_load_of_fewer_rows_than_its_task_wrote_stops_the_table_until_it_is_let_pass(nights: Shop) -> None:
+    nights.statistics = MemoryStatistics({NAME: Told(began=90 * S, ended=110 * S, rows=4)})
+    nights.put(1, {1: 5, 2: 5, 3: 5}, 100 * S)
+    with pytest.raises(AlarmRaised) as raised:
+        nights.run()
+    assert raised.value.code == "LOAD-002"
+    assert nights.table.progress.epoch == 1
+    with pytest.raises(ConfigError, match="does not stand"):
+        ack(nights.job(), "LOAD-001", by="me", reason=None, at=2)
+    ack(nights.job(), "LOAD-002", by="me", reason=None, at=2)
+    assert nights.run().rows == {1: 5, 2: 5, 3: 5}
+
+
+@pytest.mark.parametrize("rows", [None, 2, 3])
+def test_a_load_of_as_many_rows_as_its_task_wrote_is_no_alarm(nights: Shop, rows: int | None) -> None:
+    nights.statistics = MemoryStatistics({NAME: Told(began=90 * S, ended=110 * S, rows=rows)})
+    nights.put(1, {1: 5, 2: 5, 3: 5}, 100 * S)
+    assert nights.run().rows == {1: 5, 2: 5, 3: 5}
+
+
+def test_statistics_of_another_load_count_no_rows(nights: Shop) -> None:
+    """An operator said that this one is complete; what the task told of the last one has nothing to do with it."""
+    nights.statistics = MemoryStatistics({NAME: Told(began=1, ended=2 * S, rows=4)})
+    nights.put(1, {1: 5, 2: 5, 3: 5}, 100 * S)
+    complete(nights.job(), by="me", at=1)
+    assert nights.run().rows == {1: 5, 2: 5, 3: 5}
+
+
+class Unreachable(MemoryStatistics):
+    def full_load(self, table: TableName) -> Told | None:
+        raise SourceError(f"{table}: no answer")
+
+
+def test_a_table_that_waits_for_no_load_asks_no_statistics(shop: Shop) -> None:
+    shop.statistics = Unreachable()
+    shop.put(70, {2: 70}, 70)
+    assert shop.run().rows == {1: 10, 2: 70}
+
+
+def test_words_of_an_operator_need_no_statistics_and_a_run_does(shop: Shop) -> None:
+    shop.statistics = Unreachable()
+    shop.reload()
+    shop.put(1, {9: 9}, 100)
+    complete(shop.job(), by="me", at=1)
+    with pytest.raises(SourceError, match="no answer"):
+        shop.run()
+    withdraw(shop.job(), by="me", reason=None, at=2)
+    assert shop.awaited is None
+
+
+# Truncates that the source did not write down.
+
+
+def truncate(shop: Shop, moment: str) -> Any:
+    return truncate_at(shop.job(), moment, by="me", reason=None, at=shop.clock)
+
+
+def test_a_truncate_now_removes_what_is_applied_and_lets_the_empty_folder_pass(shop: Shop) -> None:
+    shop.source.tables[NAME] = []
+    with pytest.raises(AlarmRaised):
+        shop.run()
+    assert truncate(shop, "now").removed == 2
+    assert shop.run().rows == {}
+    shop.put(70, {2: 70}, 70)
+    assert shop.run().rows == {2: 70}
+
+
+def test_a_truncate_now_is_refused_while_something_waits(shop: Shop) -> None:
+    shop.put(70, {2: 70}, 70)
+    with pytest.raises(ConfigError, match="wait"):
+        truncate(shop, "now")
+
+
+def test_a_truncate_before_a_file_spares_what_that_and_later_ones_wrote(shop: Shop) -> None:
+    truncate(shop, "00000060")
+    assert shop.rows == {1: 10}
+    shop.put(70, {2: 70}, 70)
+    truncate(shop, "00000070")
+    assert shop.run().rows == {2: 70}
+
+
+@pytest.mark.parametrize(("moment", "is_gone"), [("now", False), ("now", True), ("00000070", False)])
+def test_a_truncate_lists_the_files_of_its_table_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, moment: str, is_gone: bool
+) -> None:
+    listings: list[Any] = []
+    take = MemorySource.take
+
+    def listed(self: MemorySource, *arguments: Any) -> Any:
+        listings.append(arguments)
+        return take(self, *arguments)
+
+    monkeypatch.setattr(MemorySource, "take", listed)
+    if moment != "now":
+        shop.put(70, {2: 70}, 70)
+    if is_gone:
+        shop.source.tables[NAME] = []
+    truncate(shop, moment)
+    assert len(listings) == 1
+
+
+def test_what_cannot_be_truncated_is_refused(shop: Shop) -> None:
+    for moment in ("yesterday", "2026-11-21T10:00:00Z", "LOAD00000009.csv"):
+        with pytest.raises(ConfigError, match="cannot be put"):
+            truncate(shop, moment)
+    shop.reload()
+    with pytest.raises(ConfigError, match="waits for a full load"):
+        truncate(shop, "now")
+    with pytest.raises(ConfigError, match="nothing was applied"):
+        truncate(Shop(), "now")

@@ -1,0 +1,103 @@
+"""What a rollback refuses before anything is changed, and what it says that a person must say again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError, SourceError
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.ledger.objects import ObjectState
+from lakeward.core.ledger.writer import Books
+from lakeward.core.operations.reload import ask as ask_for_a_load
+from lakeward.core.operations.reload import withdraw, write_down
+from lakeward.core.operations.rollback import ask, roll_back, versions
+from lakeward.core.operations.truncate import truncate_at
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.ports import Ack
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+
+
+@pytest.fixture
+def job() -> Job[object]:
+    """Return a table of three batches, an object each."""
+    source, target = MemorySource(), MemoryTarget()
+    made: Job[object] = Job(
+        dimension=DIMENSION,
+        source=source,
+        opened=target.open(DIMENSION),
+        books=Books(ledger=MemoryLedger(), now=lambda: 0),
+    )
+    for place in (1, 2, 3):
+        source.put(NAME, place, [inserted(place)])
+        apply_changes(made)
+    return made
+
+
+def inserted(place: int) -> ChangeEvent:
+    position = Position(1, place, place, 1)
+    return ChangeEvent(operation=Operation.INSERT, position=position, key=(place,), cells={"id": place}, time=place)
+
+
+def source_of(job: Job[object]) -> MemorySource:
+    assert isinstance(job.source, MemorySource)
+    return job.source
+
+
+def states(job: Job[object]) -> list[tuple[str, ObjectState]]:
+    assert job.books is not None
+    return [(record.object.name, record.state) for record in job.books.ledger.objects(str(NAME))]
+
+
+def test_the_ledger_is_that_of_then_and_the_next_run_applies_what_follows(job: Job[object]) -> None:
+    assert [version.name for version in versions(job)] == ["2", "1"]
+    undone = ask(job, "1")
+    assert ([found.object.name for found in undone.objects], undone.batches) == (["00000002", "00000003"], 2)
+    assert roll_back(job, undone).progress.batch == 1
+    assert states(job) == [("00000001", ObjectState.APPLIED)]
+    assert apply_changes(job).applied == 2
+    assert job.opened.table.standing().progress.rows == 3
+
+
+def test_a_format_that_keeps_no_earlier_state_refuses_by_name(job: Job[object]) -> None:
+    without = replace(job, opened=replace(job.opened, versions=None))
+    with pytest.raises(ConfigError, match="does not declare `rollback`"):
+        versions(without)
+
+
+def test_an_unknown_commit_is_refused_with_those_that_there_are(job: Job[object]) -> None:
+    with pytest.raises(ConfigError, match="there are 2, 1"):
+        ask(job, "7")
+
+
+def test_objects_that_are_gone_are_named_before_anything_is_changed(job: Job[object]) -> None:
+    listed = source_of(job).tables[NAME]
+    gone = listed.pop(1)
+    with pytest.raises(SourceError, match="found no 00000002"):
+        ask(job, "1")
+    assert ask(job, "2").batches == 1
+    listed.append(gone)
+    assert ask(job, "1").batches == 2
+
+
+def test_a_load_that_was_asked_for_since_is_not_forgotten(job: Job[object]) -> None:
+    asked = ask_for_a_load(job, by="ann", reason=None, at=1, first=None)
+    write_down(job, asked.word)
+    with pytest.raises(ConfigError, match="a reload was asked for after 2"):
+        ask(job, "2")
+    withdraw(job, by="ann", reason=None, at=2)
+    assert [type(word).__name__ for word in ask(job, "2").words] == ["Reload", "Reload"]
+
+
+def test_what_a_person_did_since_is_told(job: Job[object]) -> None:
+    truncate_at(job, "now", by="ann", reason=None, at=1)
+    undone = ask(job, "2")
+    assert (undone.batches, undone.by_hand) == (2, 1)
+    assert [word.code for word in undone.words if isinstance(word, Ack)] == ["LEDGER-005"]

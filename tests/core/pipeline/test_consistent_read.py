@@ -1,0 +1,47 @@
+"""A table is read, with what stands beside it, while a run commits: it begins anew where the table went on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.pipeline.consistent_read import read_steadily
+from lakeward.core.ports import Standing
+from lakeward.core.progress import Progress
+
+NAME = TableName("shop", "item")
+
+
+def at(*batches: int) -> Callable[[], Standing]:
+    """Return looks at a table that is at these batches, one after the other."""
+    found: Iterator[int] = iter(batches)
+    return lambda: Standing(Progress(batch=next(found)), None)
+
+
+def read(found: Standing) -> int:
+    """Read what stands beside a table at batch 7."""
+    if found.progress.batch != 7:
+        raise TableError(f"the table was rolled back to batch {found.progress.batch}")
+    return 7
+
+
+def test_what_is_read_at_once_is_looked_at_once() -> None:
+    assert read_steadily(NAME, at(7), read) == 7
+
+
+def test_who_reads_while_a_table_goes_on_begins_anew() -> None:
+    assert read_steadily(NAME, at(5, 6, 6, 7, 7), read) == 7
+
+
+def test_what_fails_of_a_table_that_stays_as_it_is_fails() -> None:
+    with pytest.raises(TableError, match="rolled back to batch 5"):
+        read_steadily(NAME, at(5, 5), read)
+
+
+def test_a_table_that_never_stays_is_said_to_be_read_again_later() -> None:
+    with pytest.raises(CommitConflict, match="faster than it is read") as failed:
+        read_steadily(NAME, at(*range(8, 18)), read)
+    assert "rolled back" in str(failed.value.__cause__)

@@ -1,0 +1,115 @@
+"""Which full loads a source may have written as it reads them, and by which plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import Deletes, Dimension, TableName
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.ledger.objects import Taken
+from lakeward.core.merge.change_log import Hold, Reason
+from lakeward.core.pipeline.direct_load import load_writer
+from lakeward.core.pipeline.discovery import look
+from lakeward.core.pipeline.job import Job
+from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Batch
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+OTHERS = {
+    "a table without a key": replace(DIMENSION, key=()),
+    "soft deletes": replace(DIMENSION, deletes=Deletes.SOFT),
+    "a table of two that are made of one": replace(DIMENSION, readers=2),
+}
+
+
+@dataclass
+class Loads:
+    """Keeps the plans that it is given, and writes nothing."""
+
+    plans: list[MergePlan] = field(default_factory=list)
+
+    def write_load(self, plan: MergePlan, _frame: object) -> tuple[Any, Callable[[], None]] | None:
+        self.plans.append(plan)
+        return None
+
+
+class Asking(MemorySource):
+    """Lets every batch be written as it is read."""
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+        if taken.load_writer is not None:
+            assert taken.load_writer(dimension.schema, object()) is None
+        return MemorySource.read(self, dimension, taken, epoch)
+
+
+def job(dimension: Dimension, source: MemorySource, table: MemoryTable, loads: Loads) -> Job[Any]:
+    opened = replace(MemoryTarget({NAME: table}).open(dimension), loads=loads)
+    return Job(dimension=dimension, source=source, opened=opened)
+
+
+def source_of(*orders: int) -> Asking:
+    source = Asking()
+    for order in orders:
+        put(source, order)
+    return source
+
+
+def put(source: MemorySource, order: int, operation: Operation = Operation.INSERT) -> None:
+    sequence = LOAD_SEQUENCE if operation is Operation.READ else order
+    event = ChangeEvent(
+        operation=operation, position=Position(1, sequence, order, 1), key=(order,), cells={"id": order}
+    )
+    source.put(NAME, order, [event])
+
+
+def test_each_batch_of_a_load_is_planned_from_its_columns_alone_and_none_behind_a_change() -> None:
+    source, table, loads = Asking(), MemoryTable(DIMENSION), Loads()
+    for order, operation in enumerate((Operation.READ, Operation.READ, Operation.INSERT, Operation.READ), 1):
+        put(source, order, operation)
+        apply_changes(job(DIMENSION, source, table, loads))
+    assert [plan.batch for plan in loads.plans] == [1, 2, 3], "what the third has is not known yet"
+
+
+def test_no_later_batch_is_while_a_key_is_held() -> None:
+    source, table, loads = Asking(), MemoryTable(DIMENSION), Loads()
+    put(source, 1, Operation.READ)
+    apply_changes(job(DIMENSION, source, table, loads))
+    put(source, 2, Operation.READ)
+    own = job(DIMENSION, source, table, loads)
+    seen = look(own)
+    hold = Hold(Position(1, LOAD_SEQUENCE, 1, 2), (("key",),), Reason.CAST, 1)
+    assert load_writer(own, seen, 1) is not None
+    assert load_writer(own, replace(seen, recalled=replace(seen.recalled, holds=(hold,))), 1) is None
+
+
+def test_the_first_batch_is_planned_from_its_columns_alone() -> None:
+    source, table, loads = source_of(1), MemoryTable(DIMENSION), Loads()
+    apply_changes(job(DIMENSION, source, table, loads))
+    (plan,) = loads.plans
+    assert (plan.batch, plan.epoch, plan.creates, plan.replaces) == (1, 1, True, False)
+    assert (plan.stored.schema, plan.facts.is_of_loads) == (DIMENSION.schema, True)
+    put(source, 2)
+    apply_changes(job(DIMENSION, source, table, loads))
+    assert len(loads.plans) == 1, "its rows might meet those that stand"
+
+
+@pytest.mark.parametrize("dimension", OTHERS.values(), ids=OTHERS)
+def test_other_tables_are_written_once_all_is_known(dimension: Dimension) -> None:
+    loads = Loads()
+    apply_changes(job(dimension, source_of(1), MemoryTable(dimension), loads))
+    assert loads.plans == []
+
+
+def test_a_plan_that_is_shown_writes_nothing() -> None:
+    loads = Loads()
+    prepare(job(DIMENSION, source_of(1), MemoryTable(DIMENSION), loads)).close()  # type: ignore[union-attr]
+    assert loads.plans == []

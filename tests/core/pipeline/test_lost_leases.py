@@ -1,0 +1,171 @@
+"""Words of operators, rollback, adoption and care of a process whose turn is over: nothing of them is written."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import pytest
+
+from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import CommitConflict, LockedError
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.ledger.writer import Books
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.operations.acknowledge import ack
+from lakeward.core.operations.adopt import adopt
+from lakeward.core.operations.adopt import ask as ask_to_adopt
+from lakeward.core.operations.maintain import maintain
+from lakeward.core.operations.reload import ask as ask_for_a_load
+from lakeward.core.operations.reload import complete, withdraw, write_down
+from lakeward.core.operations.rollback import ask, roll_back
+from lakeward.core.operations.truncate import truncate_at
+from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.steps import apply_changes, mend, release
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Care, Commit, Entry, Foreign, LayoutChange, Mended
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+CARE = Care(deleted=None, small=None, file_size=1, keep=1, keep_last=1, orphans=None)
+
+Act: TypeAlias = Callable[[Job[Any]], object]
+
+
+@dataclass
+class Foreigners:
+    """A table of another job, and what it would be made like; it notes what was done to it."""
+
+    done: list[str] = field(default_factory=list)
+
+    def look(self) -> Foreign:
+        return Foreign(state="7", schema=DIMENSION.schema, rows=3)
+
+    def adopt(self, _foreign: Foreign, _plan: MergePlan, _progress: Progress) -> Commit:
+        self.done.append("adopted")
+        return Commit("8", 0, 0)
+
+    def differences(self) -> Sequence[LayoutChange]:
+        return [LayoutChange(option="sort_by", before="a", after="b", how="it is written anew")]
+
+    def change(self, _changes: Sequence[LayoutChange]) -> None:
+        self.done.append("changed")
+
+
+def lost() -> None:
+    raise LockedError("this process has lost its turn at the pipeline")
+
+
+def inserted(place: int) -> ChangeEvent:
+    position = Position(1, place, place, 1)
+    return ChangeEvent(operation=Operation.INSERT, position=position, key=(place,), cells={"id": place}, time=place)
+
+
+@pytest.fixture
+def job() -> Job[Any]:
+    """Return a table of three batches, an object each, in which a row holds its key."""
+    source, target = MemorySource(), MemoryTarget()
+    books = Books(ledger=MemoryLedger(), now=lambda: 0)
+    made: Job[Any] = Job(dimension=DIMENSION, source=source, opened=target.open(DIMENSION), books=books)
+    for place in (1, 2, 3):
+        source.put(NAME, place, [inserted(place), Reject(Position(1, place, place, 2), Reason.CAST, ((9,),))])
+        apply_changes(made)
+    return made
+
+
+def entry(job: Job[Any]) -> Entry:
+    return job.opened.quarantine.entries(job.opened.table.standing().progress)[0]
+
+
+def by_hand(job: Job[Any]) -> object:
+    made = Mended(operation=Operation.UPDATE, cells={"id": "9"}, time=None)
+    return mend(job, [replace(entry(job), mended=made)])
+
+
+def with_a_load(job: Job[Any]) -> Job[Any]:
+    write_down(job, ask_for_a_load(job, by="ann", reason=None, at=1).word)
+    return job
+
+
+def with_the_files_of_a_load(job: Job[Any]) -> Job[Any]:
+    source = with_a_load(job).source
+    assert isinstance(source, MemorySource)
+    source.put(NAME, 1, [replace(inserted(1), position=Position(1, LOAD_SEQUENCE, 1, 1))], modified=100)
+    return job
+
+
+def with_a_file_that_was_rewritten(job: Job[Any]) -> Job[Any]:
+    assert isinstance(job.source, MemorySource)
+    first = job.source.tables[NAME][0]
+    first.object = replace(first.object, size=99)
+    return job
+
+
+def unlike_its_settings(job: Job[Any]) -> Job[Any]:
+    return replace(job, opened=replace(job.opened, layout=Foreigners()))
+
+
+def of_others(job: Job[Any]) -> Job[Any]:
+    foreign = MemoryTarget().open(DIMENSION)
+    return replace(job, opened=replace(foreign, adoption=Foreigners()))
+
+
+def as_it_is(job: Job[Any]) -> Job[Any]:
+    return job
+
+
+ACTS: Sequence[tuple[str, Callable[[Job[Any]], Job[Any]], Act]] = (
+    ("rollback", as_it_is, lambda job: roll_back(job, ask(job, "1"))),
+    ("maintain", as_it_is, lambda job: maintain(job, CARE)),
+    ("the layout", unlike_its_settings, lambda job: maintain(job, CARE)),
+    ("adopt", of_others, lambda job: adopt(job, ask_to_adopt(job, None))),
+    ("reload", as_it_is, with_a_load),
+    ("reload --withdraw", with_a_load, lambda job: withdraw(job, by="ann", reason=None, at=2)),
+    ("load-complete", with_the_files_of_a_load, lambda job: complete(job, by="ann", at=2)),
+    ("ack", with_a_file_that_was_rewritten, lambda job: ack(job, "LEDGER-002", by="ann", reason=None, at=2)),
+    ("quarantine fix", as_it_is, by_hand),
+    ("quarantine discard", as_it_is, lambda job: release(job, Settlement(given_up=[entry(job)]))),
+    ("truncate", as_it_is, lambda job: truncate_at(job, "now", by="ann", reason=None, at=2)),
+)
+
+
+def all_of(job: Job[Any]) -> object:
+    """Return what there is of a table, and of what was done to it."""
+    return copy.deepcopy((job.opened.table, job.opened.adoption, job.opened.layout))
+
+
+@pytest.mark.parametrize(("prepare", "act"), [pytest.param(*more, id=name) for name, *more in ACTS])
+def test_who_has_lost_his_turn_writes_nothing(
+    job: Job[Any], prepare: Callable[[Job[Any]], Job[Any]], act: Act
+) -> None:
+    job = prepare(job)
+    before = all_of(job)
+    with pytest.raises(LockedError, match="has lost its turn"):
+        act(replace(job, check=lost))
+    assert all_of(job) == before
+    act(job)
+    assert all_of(job) != before, "it would have"
+
+
+def test_a_dry_care_asks_nobody(job: Job[Any]) -> None:
+    assert maintain(replace(job, check=lost), CARE, is_dry=True).snapshots == 2
+
+
+def test_what_was_not_listed_is_not_undone(job: Job[Any]) -> None:
+    """Between the list and the word of a person another process may have had the pipeline, and given it back."""
+    undone = ask(job, "1")
+    assert isinstance(job.source, MemorySource)
+    job.source.put(NAME, 4, [inserted(4)])
+    apply_changes(job)
+    before = all_of(job)
+    with pytest.raises(CommitConflict, match="not what was listed any more") as raised:
+        roll_back(job, undone)
+    assert raised.value.found == "listed: 2 batches of 2 files; now: 3 of 3"
+    assert all_of(job) == before
+    assert isinstance(job.opened.table, MemoryTable)
+    assert roll_back(job, ask(job, "1")).progress.batch == 1

@@ -1,0 +1,376 @@
+"""What the pipeline promises beside the laws: of notices, reports, capabilities and reloads."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
+from lakeward.core.errors import CommitConflict, ConfigError, LockedError, SchemaConflict, TableError
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.merge.facts import BatchFacts, Capability
+from lakeward.core.pipeline.job import Job, Prepared, Report
+from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.steps import apply_changes, carry_out
+from lakeward.core.plan import MergePlan, plan
+from lakeward.core.ports import Batch, Commit, Notice, Recalled, Resolved, Standing
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, Type, parse_type
+from lakeward.core.schema_changes.evolution import Policies, Policy
+
+NAME = TableName("shop", "item")
+DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
+
+
+def event(operation: Operation, sequence: int, epoch: int = 1, **cells: object) -> ChangeEvent:
+    return ChangeEvent(
+        operation=operation,
+        position=Position(epoch, sequence, 1, max(1, sequence)),
+        key=(1,) if operation is not Operation.TRUNCATE else None,
+        cells={"id": 1, **cells},
+    )
+
+
+def job(source: MemorySource, table: MemoryTable) -> Job[Any]:
+    target, queue = MemoryTarget({NAME: table}), MemoryQueue([Notice(str(NAME))])
+    opened = target.open(DIMENSION)
+    return Job(dimension=DIMENSION, source=source, opened=opened, queue=queue, notices=queue.receive())
+
+
+def source_of(*events: ChangeEvent) -> MemorySource:
+    source = MemorySource()
+    source.put(NAME, 1, events)
+    return source
+
+
+def notices(of: Job[Any]) -> list[Notice]:
+    assert isinstance(of.queue, MemoryQueue)
+    return of.queue.notices
+
+
+class Growing(MemorySource):
+    """Every object changes while it is read."""
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+        return MemorySource.read(self, dimension, replace(taken, objects=()), epoch)
+
+
+class Told(MemorySource):
+    """Is told the columns of the table, each time."""
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+        self.told = [*getattr(self, "told", ()), taken.columns]
+        return MemorySource.read(self, dimension, taken, epoch)
+
+
+def test_a_source_is_told_the_columns_of_the_table_as_it_stands() -> None:
+    source, table = Told(), MemoryTable(DIMENSION)
+    for order in (1, 2):
+        source.put(NAME, order, [event(Operation.INSERT, order)])
+        apply_changes(job(source, table))
+    assert source.told == [None, DIMENSION.schema]
+
+
+class Empty(MemorySource):
+    """Has nothing new."""
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        return Taken()
+
+
+def test_a_notice_whose_objects_were_still_changing_stays() -> None:
+    source = Growing()
+    source.put(NAME, 1, [event(Operation.INSERT, 1, a=1)])
+    waiting = job(source, MemoryTable(DIMENSION))
+    apply_changes(waiting)
+    assert len(notices(waiting)) == 1
+
+
+def test_a_notice_of_nothing_new_is_acknowledged() -> None:
+    waiting = job(Empty(), MemoryTable(DIMENSION))
+    apply_changes(waiting)
+    assert notices(waiting) == []
+
+
+class OfOthers(MemorySource):
+    """Has messages of other tables alone."""
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+        batch = MemorySource.read(self, dimension, replace(taken, objects=()), epoch)
+        return replace(batch, facts=replace(batch.facts, others=OtherTables(1, (("shop.other", 1),))))
+
+
+def test_a_notice_of_an_object_that_is_all_of_others_is_acknowledged() -> None:
+    source = OfOthers()
+    source.put(NAME, 1, [])
+    waiting = job(source, MemoryTable(DIMENSION))
+    found: list[OtherTables] = []
+    apply_changes(waiting, on_others=found.append)
+    assert len(found) == 1
+    assert notices(waiting) == []
+
+
+class Loading(MemorySource):
+    """Waits for a full load that has begun."""
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        return Taken(awaited=Awaited(epoch=2, objects=1))
+
+
+def test_a_notice_of_a_table_that_waits_for_a_full_load_is_acknowledged() -> None:
+    waiting = job(Loading(), MemoryTable(DIMENSION))
+    apply_changes(waiting)
+    assert notices(waiting) == []
+
+
+def test_a_batch_is_reported_though_what_follows_its_commit_fails() -> None:
+    class Untrimmed(MemoryTable):
+        def trim(self, progress: Progress) -> None:
+            raise TableError("no space left")
+
+    reports: list[Report] = []
+    with pytest.raises(TableError):
+        apply_changes(
+            job(source_of(event(Operation.INSERT, 1, a=1)), Untrimmed(DIMENSION)), on_batch=reports.append
+        )
+    assert [report.counts.applied for report in reports] == [1]
+
+
+@pytest.mark.parametrize(
+    ("events", "needed"),
+    [
+        ([event(Operation.TRUNCATE, 2)], Capability.TRUNCATE),
+        ([event(Operation.UPDATE, 2, a=UNSET)], Capability.UNSET),
+        ([replace(event(Operation.UPDATE, 2, a=1), old_key=(2,))], Capability.KEY_CHANGE),
+    ],
+)
+def test_what_a_table_cannot_do_is_refused(events: list[ChangeEvent], needed: Capability) -> None:
+    table = MemoryTable(DIMENSION, capabilities=frozenset())
+    with pytest.raises(ConfigError) as refused:
+        apply_changes(job(source_of(*events), table))
+    assert needed.value in str(refused.value.found)
+    assert not table.exists
+
+
+def test_a_reload_begins_an_epoch_once() -> None:
+    """Its batch replaces all rows; the next one does not."""
+    source, table = source_of(event(Operation.INSERT, 1, a=1)), MemoryTable(DIMENSION)
+    apply_changes(job(source, table))
+    source.put(NAME, 2, [event(Operation.READ, LOAD_SEQUENCE, 2, a=2)])
+    source.loaded[NAME] = 2
+    apply_changes(job(source, table))
+    assert (table.progress.epoch, table.progress.totals.read, table.progress.rows) == (2, 1, 1)
+    source.put(NAME, 3, [event(Operation.UPDATE, 5, 2, a=3)])
+    following = prepare(job(source, table))
+    assert isinstance(following, Prepared)
+    assert not following.plan.replaces
+    assert following.progress.totals.read == 2
+
+
+def test_the_key_of_a_table_cannot_become_another() -> None:
+    """What is stored and remembered goes by it; a new name of the column is no other key."""
+    table = MemoryTable(DIMENSION)
+    apply_changes(job(source_of(event(Operation.INSERT, 1, a=1)), table))
+    assert table.progress.key == ("id",)
+    facts = BatchFacts(schema=DIMENSION.schema)
+    other = replace(DIMENSION, key=("a",))
+    with pytest.raises(SchemaConflict, match="its key cannot become another"):
+        plan(other, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
+    without = replace(DIMENSION, key=())
+    with pytest.raises(SchemaConflict, match="its key cannot become another"):
+        plan(without, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
+    renamed = replace(DIMENSION, key=("no",), policies=Policies(renames={"id": "no"}))
+    called = Schema((Column("no", Type("int")), Column("a", Type("int"))))
+    assert plan(
+        replace(renamed, schema=called),
+        replace(facts, schema=called),
+        table.progress,
+        stored=DIMENSION.schema,
+        capabilities=frozenset(),
+    ).evolution.renames == {"id": "no"}
+
+
+def test_a_rename_within_a_column_is_refused_before_anything_is_written() -> None:
+    """The table would get a field beside the old one, and NULL in it where there are values."""
+    stored = Schema((Column("id", Type("int")), Column("a", parse_type("struct<city: string>"))))
+    sent = Schema((Column("id", Type("int")), Column("a", parse_type("struct<town: string>"))))
+    dimension = replace(DIMENSION, schema=Schema(()), policies=Policies(renames={"a.city": "town"}))
+    with pytest.raises(ConfigError, match="fields within columns cannot be renamed") as refused:
+        plan(dimension, BatchFacts(schema=sent), Progress(), stored=stored, capabilities=frozenset())
+    assert "a.city" in refused.value.what
+    assert "keeps its values" in str(refused.value.todo)
+
+
+@pytest.mark.parametrize(("lateness", "is_in_part"), [(Unbounded(), True), (ORDERED, False)])
+def test_updates_that_lack_a_column_of_the_table_send_a_part_of_a_row(lateness: Lateness, is_in_part: bool) -> None:
+    """An older one may still come that has the rest; in an ordered table none does."""
+    narrow = Schema((Column("id", Type("int")),))
+    dimension = replace(DIMENSION, schema=narrow, lateness=lateness, policies=Policies(drop=Policy.EVOLVE))
+    facts = BatchFacts(
+        schema=narrow,
+        operations={Operation.UPDATE: 1},
+        least=Position(1, 5, 1, 1),
+        greatest=Position(1, 5, 1, 1),
+    )
+    made = plan(
+        dimension,
+        facts,
+        Progress(),
+        stored=DIMENSION.schema,
+        capabilities=frozenset(Capability),
+    )
+    assert made.in_part is is_in_part
+
+
+class Lost(MemoryTable):
+    """Loses every race."""
+
+    tried = 0
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        self.tried += 1
+        raise CommitConflict("shop.item: another writer was faster")
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_batch_that_loses_every_race_is_given_up_after_so_many_attempts(attempts: int) -> None:
+    table = Lost(DIMENSION)
+    one = replace(job(source_of(event(Operation.INSERT, 1, a=1)), table), attempts=attempts)
+    with pytest.raises(CommitConflict):
+        apply_changes(one)
+    assert table.tried == attempts
+    assert notices(one)
+    assert table.progress == Progress()
+
+
+def test_who_slept_since_a_batch_was_worked_out_writes_nothing_down() -> None:
+    table = MemoryTable(DIMENSION)
+    source = source_of(event(Operation.INSERT, 1, a=1))
+    slept = replace(job(source, table), standing=table.standing)
+    prepared = prepare(slept)
+    assert isinstance(prepared, Prepared)
+    apply_changes(job(source, table))
+    written = dict(table.written), dict(table.objects), dict(table.quarantined)
+    with pytest.raises(CommitConflict, match="the table was at batch 0, and is at 1") as refused:
+        carry_out(slept, prepared)
+    assert (dict(table.written), dict(table.objects), dict(table.quarantined)) == written
+    assert refused.value.retryable
+
+
+def test_a_table_whose_memory_is_of_another_batch_than_it_committed_stops() -> None:
+    table = MemoryTable(DIMENSION)
+    source = source_of(event(Operation.INSERT, 1, a=1))
+    apply_changes(job(source, table))
+    (found,) = table.objects[1]
+    other = SourceObject("00000002", 2, 1, 0)
+    table.objects[1] = (found, replace(found, object=other))
+    source.put(NAME, 2, [event(Operation.UPDATE, 2, a=2)])
+    with pytest.raises(TableError, match="it has 00000001, 00000002, and others were applied"):
+        apply_changes(job(source, table))
+    table.progress = replace(table.progress, digest=None)
+    apply_changes(job(source, table))
+    assert table.progress.batch == 1, "a table of an earlier version cannot tell"
+
+
+class Overtaken(MemoryTable):
+    """Once, another process applies all that waits between the look at its progress and that at its memory."""
+
+    source: MemorySource | None = None
+
+    def recall(self, progress: Progress) -> Recalled:
+        if self.source is not None:
+            source, self.source = self.source, None
+            apply_changes(job(source, self))
+        return MemoryTable.recall(self, progress)
+
+
+def test_who_is_overtaken_between_two_looks_begins_anew() -> None:
+    table, source = Overtaken(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+    table.source = source
+    apply_changes(replace(job(source, table), standing=table.standing))
+    assert (table.progress.batch, table.progress.totals.read) == (1, 1)
+
+
+class Trimmed(MemoryTable):
+    """Counts how often it is trimmed."""
+
+    trims = 0
+
+    def trim(self, progress: Progress) -> None:
+        self.trims += 1
+        super().trim(progress)
+
+
+@pytest.mark.parametrize(("further", "trims"), [(0, 1), (1, 0)])
+def test_who_is_overtaken_behind_his_commit_forgets_nothing(further: int, trims: int) -> None:
+    """His successor remembers more; to forget is for him to do."""
+    table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+
+    def standing() -> Standing:
+        found = table.standing()
+        batch = found.progress.batch
+        return replace(found, progress=replace(found.progress, batch=batch + further * (batch > 0)))
+
+    apply_changes(replace(job(source, table), standing=standing))
+    assert table.trims == trims
+
+
+class Raced(Trimmed):
+    """Another process has written what the table remembers while this one was about to forget."""
+
+    def trim(self, progress: Progress) -> None:
+        super().trim(progress)
+        raise CommitConflict("another process has written what the table remembers in between")
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_who_loses_the_race_for_what_is_remembered_leaves_it_to_who_went_on(goes_on: bool) -> None:
+    table, source = Raced(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+
+    def standing() -> Standing:
+        found = table.standing()
+        return replace(found, progress=replace(found.progress, batch=found.progress.batch + goes_on * table.trims))
+
+    with nullcontext() if goes_on else pytest.raises(CommitConflict):
+        apply_changes(replace(job(source, table), standing=standing))
+    assert table.progress.batch == table.trims == 1
+
+
+def test_whose_term_is_over_behind_his_commit_forgets_nothing() -> None:
+    table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+
+    def check() -> None:
+        if table.progress.batch:
+            raise LockedError("this process has lost its turn at the pipeline")
+
+    with pytest.raises(LockedError):
+        apply_changes(replace(job(source, table), check=check))
+    assert (table.progress.batch, table.trims) == (1, 0)
+
+
+def test_a_table_that_was_rolled_back_is_no_race() -> None:
+    table, source = Overtaken(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+    apply_changes(job(source, table))
+    table.progress = Progress()
+    with pytest.raises(TableError, match="was rolled back to batch 0"):
+        apply_changes(replace(job(source, table), standing=table.standing))
+
+
+def test_what_was_listed_is_told_also_where_nothing_waits() -> None:
+    class Littered(MemorySource):
+        """Another file lies in the folder."""
+
+        def take(self, dimension: Dimension, past: Past) -> Taken:
+            return replace(MemorySource.take(self, dimension, past), others=("note.txt",))
+
+    source, listed = Littered(), list[Taken]()
+    source.put(NAME, 1, [event(Operation.INSERT, 1, a=1)])
+    apply_changes(job(source, MemoryTable(DIMENSION)), on_listed=listed.append)
+    assert [(len(taken.objects), taken.others) for taken in listed] == [(1, ("note.txt",)), (0, ("note.txt",))]

@@ -1,0 +1,287 @@
+"""Mended rows through the pipeline, by example; the law of quarantine says the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory.shaping import MemoryShaper
+from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded
+from lakeward.core.errors import MendError
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.ledger.writer import Books
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.operations.truncate import truncate_at
+from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.steps import apply_changes, mend, release
+from lakeward.core.ports import Entry, Mended, Written
+from lakeward.core.quarantine.repair import why_not
+from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.shaping.column_rules import Cast, Rename
+from lakeward.core.shaping.quality_rules import Range
+from lakeward.core.shaping.reshaping_rules import Drop
+from lakeward.core.shaping.shaped_source import ShapedSource, TableRules
+
+NAME = TableName("shop", "item")
+DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
+
+
+def update(sequence: int, a: int) -> ChangeEvent:
+    place = Position(1, sequence, sequence, 1)
+    return ChangeEvent(operation=Operation.UPDATE, position=place, key=(1,), cells={"id": 1, "a": a})
+
+
+def bad(sequence: int, reason: Reason = Reason.CAST) -> Reject:
+    place = Position(1, sequence if reason is Reason.CAST else LOAD_SEQUENCE, sequence, 1)
+    return Reject(place, reason, ((1,),))
+
+
+def playing(*items: ChangeEvent | Reject) -> Job[Any]:
+    source, target = MemorySource(), MemoryTarget({NAME: MemoryTable(DIMENSION)})
+    source.put(NAME, 1, items)
+    job = Job(dimension=DIMENSION, source=source, opened=target.open(DIMENSION))
+    apply_changes(job)
+    return job
+
+
+def entries(job: Job[Any]) -> list[Entry]:
+    return list(job.opened.quarantine.entries(job.opened.table.standing().progress))
+
+
+def mended(entry: Entry, *, time: str | None = None, **cells: Written) -> Entry:
+    made = Mended(operation=Operation.UPDATE, cells={"id": "1", "a": "7", **cells}, time=time)
+    return replace(entry, mended=made)
+
+
+def stands(job: Job[Any]) -> object:
+    table = job.opened.table
+    assert isinstance(table, MemoryTable)
+    return table.rows[1,].cells["a"] if (1,) in table.rows else None
+
+
+def test_a_mended_row_behind_one_that_is_held_waits_for_it() -> None:
+    job = playing(update(1, 1), bad(2), update(3, 3), bad(4), update(5, 5))
+    first, second = entries(job)
+    mend(job, [mended(second)])
+    (_, second) = entries(job)
+    report = release(job, Settlement(mended=[second]))
+    assert (report.counts.released, report.written, stands(job)) == (0, 0, 1)
+    (first,) = entries(job)
+    assert first.waits == 3, "what was mended waits as any other"
+    release(job, Settlement(given_up=[first]))
+    assert (stands(job), entries(job)) == (5, [])
+
+
+def test_what_was_mended_again_counts_and_can_still_be_given_up() -> None:
+    job = playing(update(1, 1), bad(2))
+    mend(job, [mended(entries(job)[0], a="8")])
+    mend(job, [mended(entries(job)[0], a="9")])
+    (entry,) = entries(job)
+    assert entry.mended is not None
+    assert entry.mended.cells["a"] == "9"
+    release(job, Settlement(given_up=[entry]))
+    assert (stands(job), entries(job)) == (1, [])
+
+
+def test_a_row_without_a_time_is_put_where_its_time_says() -> None:
+    job = playing(update(1, 1), bad(3, Reason.SEQUENCE), update(5, 5))
+    assert stands(job) is None, "its place is not known, so all wait"
+    mend(job, [mended(entries(job)[0], time="3")])
+    release(job, Settlement(mended=entries(job)))
+    assert stands(job) == 5
+
+
+def test_a_row_that_is_mended_to_a_place_above_all_others_is_the_newest() -> None:
+    """What came after it in the order of the source is judged by it: `recalls`, and what `now` is."""
+    job = playing(update(1, 1), Reject(Position(1, LOAD_SEQUENCE, 1, 2), Reason.SEQUENCE, ((1,),)))
+    mend(job, [mended(entries(job)[0], time="9")])
+    release(job, Settlement(mended=entries(job)))
+    high = job.opened.table.standing().progress.high_water
+    assert high is not None
+    assert high.sequence == 9
+    truncate_at(
+        replace(job, books=Books(ledger=MemoryLedger(), now=lambda: 10)), "now", by="me", reason=None, at=10
+    )
+    assert stands(job) is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"a": "x"}, {"id": "2"}, {"id": None}, {"b": "1"}, {"time": "3"}], ids=lambda wrong: next(iter(wrong))
+)
+def test_what_does_not_fit_is_refused_and_not_kept(wrong: dict[str, Any]) -> None:
+    job = playing(update(1, 1), bad(2))
+    with pytest.raises(MendError):
+        mend(job, [mended(entries(job)[0], **wrong)])
+    assert [entry.mended for entry in entries(job)] == [None]
+
+
+def test_a_row_that_was_mended_for_other_columns_is_refused() -> None:
+    job = playing(update(1, 1), bad(2))
+    mend(job, [mended(entries(job)[0])])
+    table = job.opened.table
+    assert isinstance(table, MemoryTable)
+    table.dimension = replace(DIMENSION, schema=Schema((*DIMENSION.schema, Column("b", Type("int")))))
+    with pytest.raises(MendError) as refused:
+        release(job, Settlement(mended=entries(job)))
+    assert "it lacks b" in str(refused.value.found)
+    assert stands(job) == 1
+
+
+PARTS = replace(
+    DIMENSION,
+    schema=Schema((*DIMENSION.schema, Column("b", Type("int")))),
+    lateness=Unbounded(),
+)
+
+
+def in_part(*items: ChangeEvent | Reject) -> Job[Any]:
+    source, target = MemorySource(lateness=Unbounded()), MemoryTarget({NAME: MemoryTable(PARTS)})
+    source.put(NAME, 1, items)
+    job = Job(dimension=PARTS, source=source, opened=target.open(PARTS))
+    apply_changes(job)
+    return job
+
+
+def whole(sequence: int, key: int = 1, old: int | None = None, **cells: int) -> ChangeEvent:
+    return ChangeEvent(
+        operation=Operation.UPDATE,
+        position=Position(1, sequence, sequence, 1),
+        key=(key,),
+        cells={"id": key, **cells},
+        old_key=None if old is None else (old,),
+        transaction=sequence,
+    )
+
+
+def rows(job: Job[Any]) -> Mapping[Any, Any]:
+    table = job.opened.table
+    assert isinstance(table, MemoryTable)
+    return {key: (row.cells["a"], row.cells["b"]) for (key,), row in table.rows.items()}
+
+
+def test_a_cell_that_was_not_sent_stays_so_when_its_row_is_mended() -> None:
+    """What stands there is kept, and what comes late for it is taken."""
+    job = in_part(whole(1, a=1, b=1), bad(5), whole(7, b=7))
+    (entry,) = entries(job)
+    mend(job, [mended(entry, b=UNSET)])
+    release(job, Settlement(mended=entries(job)))
+    assert rows(job) == {1: (7, 7)}
+    job.source.put(NAME, 9, [whole(3, a=3, b=3)])  # type: ignore[attr-defined]
+    apply_changes(job)
+    assert rows(job) == {1: (7, 7)}
+    with pytest.raises(MendError, match="the key column id cannot be one that was not sent"):
+        mend(job, [mended(entry, id=UNSET, b=UNSET)])
+
+
+def test_a_key_change_is_mended_with_the_key_that_it_left() -> None:
+    """It holds its keys, and those of key changes behind it; the old key is given, and stays as it was."""
+    held = Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,)), transaction=3)
+    job = in_part(whole(1, a=1, b=1), held, whole(4, key=3, old=2), whole(5, key=3, a=5))
+    (entry,) = entries(job)
+    assert (entry.key, entry.other_key, entry.also_holds, entry.waits) == ('["2"]', '["1"]', ('["3"]',), 2)
+    assert job.opened.table.standing().progress.held == 3
+    row = mended(entry, id="2", b=UNSET)
+    assert row.mended is not None
+    for old_key, said in ((None, "its old key is not told"), ({"id": "4"}, "has another old key now")):
+        with pytest.raises(MendError, match=said):
+            mend(job, [replace(row, mended=replace(row.mended, old_key=old_key))])
+    mend(job, [replace(row, mended=replace(row.mended, old_key={"id": "1"}))])
+    release(job, Settlement(mended=entries(job)))
+    assert (rows(job), entries(job)) == ({3: (5, 1)}, [])
+
+
+def test_an_event_that_waits_for_its_row_is_told_until_that_comes() -> None:
+    job = in_part(whole(5, a=5), whole(6, key=2, a=6), whole(7, key=2, a=7, b=7), whole(8, key=4, old=3))
+    found = job.opened.quarantine.incomplete(job.opened.table.standing().progress)
+    assert [(one.key, one.detail) for one in found] == [('["1"]', "not sent: b"), ('["4"]', "not sent: a, b")]
+    assert not any(one.is_held for one in found)
+    job.source.put(NAME, 9, [whole(1, a=1, b=1), whole(2, key=3, a=3, b=3)])  # type: ignore[attr-defined]
+    apply_changes(job)
+    assert job.opened.quarantine.incomplete(job.opened.table.standing().progress) == []
+    assert rows(job) == {1: (5, 1), 2: (7, 7), 4: (3, 3)}
+
+
+def test_every_row_that_cannot_be_mended_is_named_and_none_is_taken() -> None:
+    """A file is taken whole, or not at all."""
+    job = playing(update(1, 1), bad(2), bad(3), bad(4))
+    first, second, third = entries(job)
+    with pytest.raises(MendError) as refused:
+        mend(job, [mended(first), mended(second, b="1"), mended(third, id=None)])
+    assert "2 of 3 rows cannot be mended so" in refused.value.what
+    assert "it has b, which the table has not" in str(refused.value.found)
+    assert "the key column id cannot be NULL" in str(refused.value.found)
+    assert [entry.mended for entry in entries(job)] == [None] * 3
+
+
+NESTED = Type("list", parts=(Column("element", Type("int")),))
+
+
+@pytest.mark.parametrize(
+    ("dimension", "said"),
+    [
+        (replace(PARTS, schema=Schema((Column("id", NESTED),))), "the column id is a list<int>"),
+        (replace(PARTS, lateness=ORDERED), "`ordered` table takes no such row"),
+        (PARTS, None),
+    ],
+)
+def test_what_cannot_be_fixed_is_told_before_anybody_tries(dimension: Dimension, said: str | None) -> None:
+    right = ChangeEvent(operation=Operation.INSERT, position=Position(1, 2, 3, 2), key=(9,), cells={"id": 9})
+    (entry,) = entries(in_part(Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,))), right))
+    found = why_not(dimension, entry)
+    assert found is None if said is None else said in str(found)
+
+
+SOURCE = Schema((Column("nr", Type("int")), Column("word", Type("string"))))
+RULES = (Rename(column="nr", to="id"), Cast(column="word", type=Type("int"), to="a"), Drop(columns=("word",)))
+AT_MOST = Range(column="a", most="9")
+
+
+def ruled(source: Schema = SOURCE, quality: tuple[Range, ...] = (AT_MOST,)) -> Job[Any]:
+    rules = TableRules(columns=RULES, quality=quality, source=source)
+    inner = MemorySource()
+    place = Position(1, 2, 2, 1)
+    word = ChangeEvent(operation=Operation.UPDATE, position=place, key=(1,), cells={"nr": 1, "word": "x"})
+    inner.put(NAME, 2, [word])
+    target = MemoryTarget({NAME: MemoryTable(DIMENSION)})
+    return Job(dimension=DIMENSION, source=ShapedSource(inner, MemoryShaper(rules)), opened=target.open(DIMENSION))
+
+
+def test_a_row_under_column_rules_is_mended_in_the_columns_of_its_source() -> None:
+    """The rules make the row of the table from it again, and it must keep them."""
+    job = ruled()
+    apply_changes(job)
+    (entry,) = entries(job)
+    assert (entry.key, entry.reason) == ('["1"]', "cast")
+    assert job.source.written(DIMENSION).schema == SOURCE
+    assert job.source.written(DIMENSION).key == ("nr",)
+    for cells, said in (
+        ({"nr": "1", "word": "ten"}, "1 mended row still breaks a rule"),
+        ({"nr": "1", "word": "10"}, "1 mended row still breaks a rule"),
+        ({"nr": "2", "word": "7"}, "has another key now"),
+        ({"id": "1", "a": "7"}, "its columns are not those"),
+    ):
+        with pytest.raises(MendError, match=said):
+            mend(job, [replace(entry, mended=Mended(operation=Operation.UPDATE, cells=cells))])
+    mend(job, [replace(entry, mended=Mended(operation=Operation.UPDATE, cells={"nr": "1", "word": "7"}))])
+    release(job, Settlement(mended=entries(job)))
+    assert stands(job) == 7
+
+
+@pytest.mark.parametrize(
+    ("source", "dimension", "said"),
+    [
+        (Schema(()), DIMENSION, "the columns of its source are not declared"),
+        (SOURCE, PARTS, "the rules make other columns than the table has"),
+        (SOURCE, replace(DIMENSION, schema=Schema(DIMENSION.schema.columns[:1])), "the rules make other columns"),
+    ],
+)
+def test_rows_of_columns_that_nobody_declared_cannot_be_mended(
+    source: Schema, dimension: Dimension, said: str
+) -> None:
+    with pytest.raises(MendError) as refused:
+        ruled(source).source.written(dimension)
+    assert said in f"{refused.value.what} {refused.value.found}"
