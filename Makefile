@@ -110,7 +110,7 @@ types: setup ## Check types (mypy --strict)
 	$(call timed,types,$(BIN)/mypy)
 
 docs: setup ## Write docs/reference/settings.md from the models of the settings
-	$(BIN)/python -m lakeward.entrypoints.reference > docs/reference/settings.new
+	$(BIN)/python -m lakeward.entrypoints.settings.reference > docs/reference/settings.new
 	mv docs/reference/settings.new docs/reference/settings.md
 
 bench: setup ## Measure against the naive job, and Hudi on Spark 3.5; fails where a target is missed

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from sizes import Application
 
 from lakeward.adapters.spark.session import Sessions
-from lakeward.entrypoints.settings import FILE
+from lakeward.entrypoints.settings.configuration import FILE
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 import brokers

@@ -18,10 +18,10 @@ from lakeward.adapters.tables.beside import CHANGES
 from lakeward.core.dimension import TableName
 from lakeward.core.pipeline.job import Report
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.run import hands, run_tables
-from lakeward.entrypoints.settings import FILE, load
-from lakeward.entrypoints.stopping import Stop
-from lakeward.entrypoints.table_run import TableRun
+from lakeward.entrypoints.runtime.pipeline_run import hands, run_tables
+from lakeward.entrypoints.runtime.stop_signal import Stop
+from lakeward.entrypoints.runtime.table_run import TableRun
+from lakeward.entrypoints.settings.configuration import FILE, load
 
 
 def write_settings(

@@ -13,7 +13,7 @@ from hudi import HudiTableBuilder
 
 from lakeward.core.dimension import TableName
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
 
 
 class Read:

@@ -24,10 +24,10 @@ from processes import HEAP, Elsewhere
 
 from lakeward.adapters.iceberg.java import Jvm
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.follow import follow_tables
-from lakeward.entrypoints.run import hands
-from lakeward.entrypoints.settings import load
-from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.runtime.follower import follow_tables
+from lakeward.entrypoints.runtime.pipeline_run import hands
+from lakeward.entrypoints.runtime.stop_signal import Stop
+from lakeward.entrypoints.settings.configuration import load
 
 ROWS: Final = 10_000
 KEYS: Final = 5

@@ -1,1 +1,1 @@
-"""."""
+"""How lakeward is started: the command line, jobs of platforms, functions of Lambda, and programs."""

@@ -11,13 +11,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from lakeward.entrypoints import documents
 from lakeward.entrypoints.commands import plan as planning
 from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.commands import status as reading
-from lakeward.entrypoints.context import AT_END, complete, open_settings, start_logging
-from lakeward.entrypoints.joining import chosen
-from lakeward.entrypoints.settings import FILE, Configured, of_program
+from lakeward.entrypoints.runtime.join_run import chosen
+from lakeward.entrypoints.settings.configuration import FILE, Configured, of_program
+from lakeward.entrypoints.startup.context import AT_END, complete, open_settings, start_logging
+from lakeward.entrypoints.views import documents
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

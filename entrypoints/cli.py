@@ -12,9 +12,9 @@ import typer
 
 from lakeward import __version__
 from lakeward.core.errors import CommitConflict
-from lakeward.entrypoints import documents
-from lakeward.entrypoints.context import AS_JSON, AT_END, DEBUG
-from lakeward.entrypoints.view import print_error
+from lakeward.entrypoints.startup.context import AS_JSON, AT_END, DEBUG
+from lakeward.entrypoints.views import documents
+from lakeward.entrypoints.views.terminal import print_error
 
 COMMANDS: Final = (
     "init",

@@ -50,12 +50,12 @@ from lakeward.core.ports import (
     Versions,
 )
 from lakeward.core.schema import Schema
-from lakeward.entrypoints.joins import JoinedSettings
-from lakeward.entrypoints.leasing import Tenure
-from lakeward.entrypoints.logs import ids_of_run
-from lakeward.entrypoints.sections import RegistrationSettings, TableSettings
-from lakeward.entrypoints.settings import Configured
-from lakeward.entrypoints.shaping import check_rules, shaped
+from lakeward.entrypoints.runtime.locks.writer_lease import Tenure
+from lakeward.entrypoints.runtime.reporting.logs import ids_of_run
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.models.joined_tables import JoinedSettings
+from lakeward.entrypoints.settings.models.sections import RegistrationSettings, TableSettings
+from lakeward.entrypoints.startup.shapers import check_rules, shaped
 from lakeward.plugins import Registry, Runtime, Shelf
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.options import keys_of

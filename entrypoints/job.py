@@ -18,10 +18,8 @@ import structlog
 from lakeward.adapters.s3.access import find_access, is_url, normal, split
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.text.suggestions import nearest
-from lakeward.entrypoints import documents
 from lakeward.entrypoints.cli import exit_code_of
 from lakeward.entrypoints.commands import run as running
-from lakeward.entrypoints.context import AT_END, container_of, open_settings, start_logging
 from lakeward.entrypoints.job_command import (
     COMMANDS,
     RUN,
@@ -30,9 +28,11 @@ from lakeward.entrypoints.job_command import (
     carry_out,
     words_of,
 )
-from lakeward.entrypoints.joining import chosen
-from lakeward.entrypoints.logs import RUN_IDS, bind_run_ids
-from lakeward.entrypoints.settings import Configured
+from lakeward.entrypoints.runtime.join_run import chosen
+from lakeward.entrypoints.runtime.reporting.logs import RUN_IDS, bind_run_ids
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.startup.context import AT_END, container_of, open_settings, start_logging
+from lakeward.entrypoints.views import documents
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ import typer
 
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.entrypoints.cli import application
-from lakeward.entrypoints.context import AT_END
+from lakeward.entrypoints.startup.context import AT_END
 
 RUN: Final = "run"
 WITH_SPARK: Final = ("plan", "maintain", "verify", "ack", "truncate")

@@ -24,7 +24,7 @@ from lakeward.adapters.hudi.adopting import HudiTheirs
 from lakeward.adapters.hudi.timeline import Timeline
 from lakeward.adapters.iceberg.adopting import IcebergTheirs
 from lakeward.adapters.tables.storage import DiskFolder
-from lakeward.plugins.testing.play import Crash
+from lakeward.plugins.testing.player import Crash
 
 pytestmark = pytest.mark.spark
 

@@ -27,7 +27,7 @@ from pages import codes, sections, tables
 from repository import ROOT
 
 from lakeward.adapters.spark.jars import fetch, locked
-from lakeward.entrypoints.locking import locked as locking
+from lakeward.entrypoints.runtime.locks.pipeline_lock import locked as locking
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from project import Project, any_kind
 
-from lakeward.entrypoints import turns
+from lakeward.entrypoints.runtime import worker
 
 pytestmark = pytest.mark.spark
 
@@ -85,7 +85,7 @@ def test_a_file_that_neither_has_is_read_once(project: Project, monkeypatch: pyt
     file = project.folder / "lakeward.toml"
     file.write_text(file.read_text("utf-8").replace("[source]", "parallel = 1\n\n[source]"), "utf-8")
     load = project.put("LOAD00000001.csv", "1,Ann\n2,Bob\n")
-    apply_changes = turns.apply_changes
+    apply_changes = worker.apply_changes
 
     def and_write_it_anew(*arguments: Any) -> object:
         """Whoever reads the file behind the first table finds other rows in it, and nothing that shows it."""
@@ -94,7 +94,7 @@ def test_a_file_that_neither_has_is_read_once(project: Project, monkeypatch: pyt
         os.utime(load, ns=(stood.st_atime_ns, stood.st_mtime_ns))
         return counts
 
-    monkeypatch.setattr(turns, "apply_changes", and_write_it_anew)
+    monkeypatch.setattr(worker, "apply_changes", and_write_it_anew)
     project.run()
     assert project.rows(columns=("id", "name")) == [(1, "Ann"), (2, "Bob")]
     assert project.rows("item_history", columns=("id", "name")) == [(1, "Ann"), (2, "Bob")]

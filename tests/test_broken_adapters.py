@@ -36,9 +36,10 @@ from lakeward.core.errors import LakewardError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.facts import Capability
-from lakeward.plugins.testing import LAWS, Bench, Law, machine, try_law
+from lakeward.plugins.testing import LAWS, Bench, Law, try_law
 from lakeward.plugins.testing.bench import COLUMNS, Trial
-from lakeward.plugins.testing.play import CRASHES, MemoryLake, Player
+from lakeward.plugins.testing.laws.tables import state_machine
+from lakeward.plugins.testing.player import CRASHES, MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Script, pack, pack_late, pack_reloaded
 
 SEEN = (AssertionError, LakewardError)
@@ -168,7 +169,7 @@ def test_a_law_of_the_kit_fails_on_what_it_is_there_to_show(name: str, kind: typ
 
 def _try_each_case(law: Law, kind: type[MemoryTable]) -> None:
     # As on a slow table, the shortest play that fails is not looked for: that one does is enough.
-    packed = 2 if law is machine.LAW else None
+    packed = 2 if law is state_machine.LAW else None
     for case in law.cases.values() or [None]:
         try_law(law, lambda: contested.bench(kind, examples=HISTORIES, histories=packed), case)
 

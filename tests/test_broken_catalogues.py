@@ -12,7 +12,8 @@ from lakeward.core.errors import CatalogueUnreachable, ConfigError, LakewardErro
 from lakeward.core.ports import SourceCatalogue
 from lakeward.core.schema import Type
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
-from lakeward.plugins.testing import Catalogued, catalogues
+from lakeward.plugins.testing import Catalogued
+from lakeward.plugins.testing.laws import catalogues
 
 SEEN = (AssertionError, LakewardError, LookupError, pytest.fail.Exception)
 

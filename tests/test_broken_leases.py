@@ -11,7 +11,7 @@ from tenancies import in_memory
 
 from lakeward.adapters.memory import MemoryLease
 from lakeward.core.ports import Term
-from lakeward.plugins.testing import leases
+from lakeward.plugins.testing.laws import leases
 
 
 class IsOverAtOnce(MemoryLease):

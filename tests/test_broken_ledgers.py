@@ -13,7 +13,8 @@ from lakeward.adapters.secrets import EnvironmentSecrets
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState
 from lakeward.core.settings.secrets import Secret
-from lakeward.plugins.testing import Vault, ledgers, vaults
+from lakeward.plugins.testing import Vault
+from lakeward.plugins.testing.laws import ledgers, secret_stores
 
 SEEN = (AssertionError, LakewardError, pytest.fail.Exception)
 
@@ -153,8 +154,8 @@ PLACES: Mapping[str, type[EnvironmentSecrets]] = {
 }
 
 
-@pytest.mark.parametrize("law", vaults.LAWS)
-def test_a_broken_place_of_secrets_breaks_its_law(law: vaults.Law) -> None:
+@pytest.mark.parametrize("law", secret_stores.LAWS)
+def test_a_broken_place_of_secrets_breaks_its_law(law: secret_stores.Law) -> None:
     environment = {"PEPPER": " pepper"}
     law(Vault(secrets=EnvironmentSecrets(environment), name="PEPPER", value=b" pepper"))
     with pytest.raises(SEEN):

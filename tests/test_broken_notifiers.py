@@ -9,7 +9,8 @@ import pytest
 
 from lakeward.core.errors import StoreUnreachable
 from lakeward.core.reporting.notices import RunNotice
-from lakeward.plugins.testing import NotifierUnderTest, notifiers
+from lakeward.plugins.testing import NotifierUnderTest
+from lakeward.plugins.testing.laws import notifiers
 
 TOKEN = "a token that is no one's business"  # noqa: S105  # of this test
 

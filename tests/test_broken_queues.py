@@ -14,7 +14,8 @@ from hiding_queue import HidingQueue, hiding_bell
 from lakeward.adapters.memory import MemoryQueue
 from lakeward.core.errors import LakewardError
 from lakeward.core.ports import Notice
-from lakeward.plugins.testing import Bell, queues
+from lakeward.plugins.testing import Bell
+from lakeward.plugins.testing.laws import queues
 
 SEEN = (AssertionError, LakewardError, LookupError, ValueError)
 

@@ -9,7 +9,8 @@ import pytest
 
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import TableDescription
-from lakeward.plugins.testing import FoundEntry, RegistrationUnderTest, registrations
+from lakeward.plugins.testing import FoundEntry, RegistrationUnderTest
+from lakeward.plugins.testing.laws import registrations
 
 
 @dataclass

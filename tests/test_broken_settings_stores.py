@@ -8,7 +8,8 @@ import pytest
 
 from lakeward.core.errors import ConfigError
 from lakeward.core.settings.layers import SettingsEntry, SettingsLayer, layer_of_entries
-from lakeward.plugins.testing import StoreUnderTest, settings_stores
+from lakeward.plugins.testing import StoreUnderTest
+from lakeward.plugins.testing.laws import settings_stores
 
 WORD = "a word that is no one's business"
 

@@ -26,20 +26,20 @@ from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.schema import Column, parse_type
 from lakeward.core.shaping.recomputed_columns import Remaking
-from lakeward.plugins.testing import (
-    Feed,
-    column_names,
-    full_loads,
-    mended_rows,
-    other_rows,
-    read_rows,
-    restarts,
-    sources,
-    topics,
-    values,
-)
+from lakeward.plugins.testing import Feed
 from lakeward.plugins.testing.contract import Closed
 from lakeward.plugins.testing.feeds import Law
+from lakeward.plugins.testing.laws import odd_values
+from lakeward.plugins.testing.laws.sources import (
+    column_names,
+    full_loads,
+    log_restarts,
+    object_selection,
+    other_tables,
+    read_rows,
+    repaired_rows,
+    topic_restarts,
+)
 from lakeward.plugins.testing.scripts import Item
 
 SEEN = (AssertionError, LakewardError, LookupError, ValueError, pytest.fail.Exception)
@@ -385,12 +385,12 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
 
 def _source_for(law: Law) -> MemorySource:
     """Return a source to which a law is open."""
-    if law in restarts.LAWS:
+    if law in log_restarts.LAWS:
         return broken_logs.LogSource()
-    return broken_topics.TopicSource() if law in topics.LAWS else MemorySource()
+    return broken_topics.TopicSource() if law in topic_restarts.LAWS else MemorySource()
 
 
-@pytest.mark.parametrize("law", sources.LAWS)
+@pytest.mark.parametrize("law", object_selection.LAWS)
 def test_a_broken_source_breaks_its_law(law: Law) -> None:
     law(feed(_source_for(law)))
     for kind in BROKEN[law.__name__]:
@@ -400,10 +400,10 @@ def test_a_broken_source_breaks_its_law(law: Law) -> None:
 
 
 def test_every_law_has_a_source_that_breaks_it() -> None:
-    assert sorted(law.__name__ for law in sources.LAWS) == sorted(BROKEN)
+    assert sorted(law.__name__ for law in object_selection.LAWS) == sorted(BROKEN)
 
 
-@pytest.mark.parametrize("law", other_rows.LAWS)
+@pytest.mark.parametrize("law", other_tables.LAWS)
 def test_laws_of_other_tables_are_closed_to_a_source_whose_objects_are_of_one(law: Law) -> None:
     with pytest.raises(Closed, match="several tables"):
         law(replace(feed(MemorySource()), put_mixed=None))
@@ -415,13 +415,13 @@ def test_laws_of_names_are_closed_to_a_source_whose_objects_name_none(law: Law) 
         law(replace(feed(MemorySource()), put_named=None))
 
 
-@pytest.mark.parametrize("law", restarts.LAWS)
+@pytest.mark.parametrize("law", log_restarts.LAWS)
 def test_laws_of_logs_are_closed_to_a_source_that_has_none(law: Law) -> None:
     with pytest.raises(Closed, match="a log of the source"):
         law(feed(MemorySource()))
 
 
-@pytest.mark.parametrize("law", topics.LAWS)
+@pytest.mark.parametrize("law", topic_restarts.LAWS)
 def test_laws_of_topics_are_closed_to_a_source_that_has_none(law: Law) -> None:
     with pytest.raises(Closed, match="topics whose messages"):
         law(feed(MemorySource()))
@@ -454,9 +454,9 @@ def test_a_source_is_held_to_the_texts_that_can_stand_in_it() -> None:
     def without_lines(kind: type[MemorySource]) -> Feed:
         return replace(feed(kind()), holds=lambda text: len(text.splitlines()) <= 1)
 
-    values.a_cell_comes_as_it_was_written(without_lines(CutsTextsAtLines))
+    odd_values.a_cell_comes_as_it_was_written(without_lines(CutsTextsAtLines))
     with pytest.raises(AssertionError, match=r"read is .* and written was"):
-        values.a_cell_comes_as_it_was_written(without_lines(TakesTheEmptyTextForNull))
+        odd_values.a_cell_comes_as_it_was_written(without_lines(TakesTheEmptyTextForNull))
 
 
 class ShowsItsOrder(MemorySource):
@@ -475,7 +475,7 @@ def test_a_column_beside_those_of_the_kit_is_held_to_its_text() -> None:
     def with_order(kind: type[MemorySource]) -> Feed:
         return replace(feed(kind()), beside={rev: lambda item: str(item.position.sequence)})
 
-    law = mended_rows.the_cells_of_a_row_in_quarantine_are_those_that_were_written
+    law = repaired_rows.the_cells_of_a_row_in_quarantine_are_those_that_were_written
     law(with_order(ShowsItsOrder))
     with pytest.raises(AssertionError, match="told is"):
         law(with_order(ShowsTheOrderOfAnother))

@@ -22,8 +22,16 @@ from repository import ROOT
 
 from lakeward.core.merge.facts import Capability
 from lakeward.entrypoints.cli import main
-from lakeward.plugins.testing import LAWS, column_names, full_loads, other_rows, restarts, sources, topics
+from lakeward.plugins.testing import LAWS
 from lakeward.plugins.testing.bench import COLUMNS
+from lakeward.plugins.testing.laws.sources import (
+    column_names,
+    full_loads,
+    log_restarts,
+    object_selection,
+    other_tables,
+    topic_restarts,
+)
 
 TABLE, SOURCE = "lakeward-sqlite-table", "lakeward-outbox-source"
 _LACKING = (
@@ -44,10 +52,10 @@ LACKS = {
     *(item.value for item in _LACKING),
 }
 CLOSED = len([law for law in LAWS if LACKS & law.needs])
-NOT_RUN = len([*full_loads.LAWS, *restarts.LAWS, *column_names.LAWS, *other_rows.LAWS, *topics.LAWS])
+NOT_RUN = len([*full_loads.LAWS, *log_restarts.LAWS, *column_names.LAWS, *other_tables.LAWS, *topic_restarts.LAWS])
 GREEN = {
     TABLE: f"TestSqliteTable: {len(LAWS) - CLOSED} held, 0 failed, {CLOSED} closed",
-    SOURCE: f"TestOutboxSource: {len(sources.LAWS) - NOT_RUN} held, 0 failed, {NOT_RUN} closed",
+    SOURCE: f"TestOutboxSource: {len(object_selection.LAWS) - NOT_RUN} held, 0 failed, {NOT_RUN} closed",
 }
 
 

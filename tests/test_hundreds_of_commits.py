@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.core.dimension import Within
 from lakeward.plugins.testing.bench import expected
-from lakeward.plugins.testing.play import Player
+from lakeward.plugins.testing.player import Player
 from lakeward.plugins.testing.scripts import pack_late
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

@@ -12,7 +12,7 @@ import pytest
 from project import Project
 
 from lakeward.core.merge.image_match import NOT_THERE, NOT_WHOLE
-from lakeward.entrypoints.entries import COMPARE
+from lakeward.entrypoints.views.quarantine_entries import COMPARE
 
 pytestmark = pytest.mark.spark
 

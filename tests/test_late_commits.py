@@ -16,8 +16,8 @@ from lakeward.adapters.delta import table as delta
 from lakeward.adapters.iceberg import table as iceberg
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.patterns import table_name
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
+from lakeward.entrypoints.settings.patterns import table_name
 
 pytestmark = pytest.mark.spark
 

@@ -27,7 +27,7 @@ from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Notice, Resolved
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.plugins.testing.play import CRASHES, MemoryLake, Player
+from lakeward.plugins.testing.player import CRASHES, MemoryLake, Player
 from lakeward.plugins.testing.scripts import Rows, Script, pack_late, pack_reloaded
 
 WAYS = (

@@ -26,8 +26,8 @@ from lakeward.core.shaping.quality_rules import Action, Range
 from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop
 from lakeward.core.shaping.shape import shape
 from lakeward.core.shaping.shaped_source import ShapedSource, TableRules
-from lakeward.plugins.testing.play import MemoryLake, Player
-from lakeward.plugins.testing.scripted import ScriptedSource
+from lakeward.plugins.testing.player import MemoryLake, Player
+from lakeward.plugins.testing.scripted_source import ScriptedSource
 from lakeward.plugins.testing.scripts import NAME, PACKED, Rows, Script, pack
 
 COLUMNS = (

@@ -42,7 +42,7 @@ from lakeward.core.shaping.recomputed_columns import Remaking, remaking
 from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop, Split, Sql
 from lakeward.core.shaping.shape import Shape, check_moves, shape
 from lakeward.core.shaping.shaped_source import TableRules
-from lakeward.plugins.testing.play import CRASHES, MemoryLake, Player
+from lakeward.plugins.testing.player import CRASHES, MemoryLake, Player
 from lakeward.plugins.testing.scripts import PACKED, TOLERANT, Script, pack, pack_late
 
 NAME = TableName("shop", "item")

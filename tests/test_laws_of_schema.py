@@ -32,7 +32,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import Policies, Policy
-from lakeward.entrypoints import settings as read_settings
+from lakeward.entrypoints.settings import configuration as read_settings
 
 pytestmark = pytest.mark.spark
 

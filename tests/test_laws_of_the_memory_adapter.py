@@ -16,15 +16,16 @@ from tries import tries
 
 from lakeward.core.dimension import Lateness, Unbounded, Within
 from lakeward.core.merge.change_log import Reason
-from lakeward.plugins.testing import LAWS, Bench, MemoryLake, Player, races, table_contract
+from lakeward.plugins.testing import LAWS, Bench, MemoryLake, Player, table_contract
 from lakeward.plugins.testing.bench import FOREIGN, TYPES, Trial
-from lakeward.plugins.testing.laws import with_a_time_in_the_future
+from lakeward.plugins.testing.laws.tables import concurrent_writers
+from lakeward.plugins.testing.laws.tables.random_histories import with_a_time_in_the_future
 from lakeward.plugins.testing.scripts import NAME, pack_late
 
 TestMemory = table_contract(
     lambda: Bench(lake=MemoryLake(), examples=tries(75, 400), foreign=lambda _dimension: None)
 )
-CONTESTED = [law.name for law in LAWS if FOREIGN in law.needs or law in races.LAWS]
+CONTESTED = [law.name for law in LAWS if FOREIGN in law.needs or law in concurrent_writers.LAWS]
 TestContested = table_contract(lambda: contested.bench(examples=25), laws=CONTESTED)
 
 

@@ -16,7 +16,7 @@ from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Withi
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History
 from lakeward.core.progress import Progress
-from lakeward.plugins.testing.play import Lake, Player
+from lakeward.plugins.testing.player import Lake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Rows, Script
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ from project import ITEM, Project
 from pyiceberg.catalog import load_catalog
 
 from lakeward.adapters.iceberg import maintenance
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
 
 pytestmark = pytest.mark.spark
 

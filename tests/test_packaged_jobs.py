@@ -23,8 +23,8 @@ from delta_lake import by_duckdb
 from lakeward.adapters.spark.jars import fetch, locked
 from lakeward.adapters.spark.line import line
 from lakeward.entrypoints.cli import main
+from lakeward.entrypoints.job_package.job_start import SOMEWHERE
 from lakeward.entrypoints.job_package.releases import PROVIDED, Release, newest_release
-from lakeward.entrypoints.job_package.start import SOMEWHERE
 
 pytestmark = [pytest.mark.spark, pytest.mark.lines, pytest.mark.long]
 

@@ -67,7 +67,7 @@ def test_the_wheel_has_the_types_marker_and_the_locks(wheel: Path) -> None:
 
 
 def test_the_wheel_has_what_new_plugins_are_written_from(wheel: Path) -> None:
-    templates = ROOT / "entrypoints" / "templates"
+    templates = ROOT / "entrypoints" / "plugin_project" / "templates"
     ours = {packaged(path.relative_to(ROOT)) for path in templates.rglob("*") if path.is_file()}
     assert {name for name in zipfile.ZipFile(wheel).namelist() if "/templates/" in name} == ours != set()
 

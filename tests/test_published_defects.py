@@ -36,7 +36,7 @@ from lakeward.core.pipeline.job import unwatched
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.plugins.testing.play import Crash
+from lakeward.plugins.testing.player import Crash
 
 NAME = TableName("shop", "customer")
 SCHEMA = Schema((Column("id", Type("int")), Column("name", Type("string")), Column("city", Type("string"))))

@@ -22,7 +22,7 @@ from lakeward.adapters.tables.companion import entries, trimming
 from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Schema
-from lakeward.plugins.testing.play import Crash
+from lakeward.plugins.testing.player import Crash
 
 pytestmark = pytest.mark.spark
 

@@ -22,7 +22,7 @@ from lakeward.adapters.spark.histories import VersionRows
 from lakeward.adapters.spark.names import POSITION
 from lakeward.adapters.spark.sql import struct
 from lakeward.core.history.older_snapshots import Span
-from lakeward.plugins.testing.histories import Features, Feed, State, feed
+from lakeward.plugins.testing.simulated_database import Features, Feed, State, feed
 
 pytestmark = pytest.mark.spark
 

@@ -29,7 +29,7 @@ from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved
 from lakeward.core.progress import Progress
-from lakeward.entrypoints.leasing import Tenure
+from lakeward.entrypoints.runtime.locks.writer_lease import Tenure
 from lakeward.plugins.testing import MemoryLake, Player, Script
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT
 

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from lakeward.core.operations.acknowledge import ack, objects_in
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
-from lakeward.entrypoints.deciding import Table, Who, Why, deciding
-from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.commands.common.decision import Table, Who, Why, deciding
+from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, Debug
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 
 HELP = """Let a table go on behind an alarm: what that means for its rows is told in docs/reference/alarms.md.
 
@@ -39,7 +39,7 @@ def let_pass(
         content = {"alarm": made.code, "about": made.about, "by": made.by, "reason": made.reason}
         documents.emit("ack", {"table": name, **content, "at": documents.time(made.at), "exit_code": 0})
         return 0
-    out = view.console()
+    out = terminal.console()
     out.print(f"{escaped(name)}: {made.code} is let pass, by {escaped(made.by)}")
     objects = objects_in(made.code, made.about)
     for one in objects[:20]:

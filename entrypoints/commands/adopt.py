@@ -11,10 +11,10 @@ from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.operations.adopt import Asked, ask
 from lakeward.core.operations.adopt import adopt as take_over
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
-from lakeward.entrypoints.deciding import Table, Yes, asks, deciding
-from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.commands.common.decision import Table, Yes, asks, deciding
+from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, Debug
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 
 HELP = """Take over a table that another job wrote, and go on where that one stopped.
 
@@ -60,7 +60,7 @@ def adopt(
 
 def _show(table: str, asked: Asked, *, is_told: bool) -> None:
     """Say what was found, and what becomes of the files that are there."""
-    out, foreign = view.console(), asked.foreign
+    out, foreign = terminal.console(), asked.foreign
     found = (
         f"{format_count(foreign.rows, 'row')}, {format_count(len(foreign.schema), 'column')}, and nothing "
         "that stands in the way"
@@ -84,7 +84,7 @@ def _show(table: str, asked: Asked, *, is_told: bool) -> None:
 def _list(one: str, many: str, items: Sequence[SourceObject]) -> None:
     if items:
         ends = items[0].name if len(items) == 1 else f"{items[0].name} to {items[-1].name}"
-        view.console().print(f"   {format_count(len(items), one, many)}: {escaped(ends)}")
+        terminal.console().print(f"   {format_count(len(items), one, many)}: {escaped(ends)}")
 
 
 def _said(table: str, asked: Asked, *, as_json: bool, is_told: bool, is_done: bool) -> int:
@@ -106,7 +106,7 @@ def _said(table: str, asked: Asked, *, as_json: bool, is_told: bool, is_done: bo
         words = "Nothing was changed. Next: the same without --dry-run"
     else:
         words = f"Nothing was changed. Next: `lakeward adopt {escaped(table)} --from FILE --dry-run`, or --none"
-    view.console().print(words)
+    terminal.console().print(words)
     return 0
 
 

@@ -15,8 +15,10 @@ from lakeward.core.operations.read_rows import nothing_yet, reading_of, valid_at
 from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import Sample
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import (
+from lakeward.entrypoints.commands.common.folder_replacement import place, replacing
+from lakeward.entrypoints.runtime.join_run import job_of
+from lakeward.entrypoints.settings.models.history import instant_of
+from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
     Config,
@@ -25,10 +27,8 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.histories import instant_of
-from lakeward.entrypoints.joining import job_of
-from lakeward.entrypoints.printable import escaped, plain
-from lakeward.entrypoints.replacing import place, replacing
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped, plain
 
 HELP = """Show the rows of a history as they were valid at a time: from `valid_from` up to, and without, `valid_to`.
 
@@ -97,7 +97,7 @@ def as_of_time(
     if as_json:
         documents.emit("as-of", {**told, "rows": rows, "to": str(folder), "exit_code": 0})
     else:
-        view.console().print(
+        terminal.console().print(
             plain(f"{format_count(rows, 'row')} of {name} as of {_moment(told)}: {folder}"), soft_wrap=True
         )
     return 0
@@ -123,7 +123,7 @@ def _asked(told: Mapping[str, Any], query: str, *, as_json: bool) -> int:
         documents.emit("as-of", {**told, "sql": query, "exit_code": 0})
     else:
         for line in query.splitlines():
-            view.console().print(plain(line), soft_wrap=True)
+            terminal.console().print(plain(line), soft_wrap=True)
     return 0
 
 
@@ -132,11 +132,11 @@ def _shown(told: Mapping[str, Any], sample: Sample, *, as_json: bool) -> int:
         first = [{name: documents.cell(row[name]) for name in sample.columns} for row in sample.first]
         documents.emit("as-of", {**told, "rows": sample.rows, "first": first, "exit_code": 0})
         return 0
-    out = view.console()
+    out = terminal.console()
     if sample.first:
-        grid = view.grid(*map(escaped, sample.columns))
+        grid = terminal.grid(*map(escaped, sample.columns))
         for row in sample.first:
-            grid.add_row(*[plain(view.cell(row[name])) for name in sample.columns])
+            grid.add_row(*[plain(terminal.cell(row[name])) for name in sample.columns])
         out.print(grid)
     more = sample.rows - len(sample.first)
     out.print(plain(f"{format_count(sample.rows, 'row')} of {told['table']} as of {_moment(told)}"), soft_wrap=True)

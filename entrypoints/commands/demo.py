@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from lakeward.entrypoints.context import AsJson, Debug, start_logging
+from lakeward.entrypoints.startup.context import AsJson, Debug, start_logging
 
 HELP = """Mirror a small shop's database into a lake, kill the run in the middle, and compare the two.
 
@@ -40,7 +40,7 @@ def demo(
     debug: Debug = False,
 ) -> int:
     """Play."""
-    from lakeward.entrypoints.demo.play import Wish, play  # noqa: PLC0415  # other commands need none of it
+    from lakeward.entrypoints.demo.walkthrough import Wish, play  # noqa: PLC0415  # other commands need none of it
 
     start_logging("off", debug=debug)
     return play(

@@ -11,10 +11,10 @@ import typer
 
 from lakeward.core.errors import ConfigError
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Debug, start_logging
-from lakeward.entrypoints.printable import plain
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
+from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Debug, start_logging
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import plain
 
 HELP = """Write what a pipeline needs on AWS: buckets, queue, jobs, state machine, roles, alarms, and DMS.
 
@@ -83,9 +83,9 @@ def render(
 ) -> int:
     """Render."""
     # Options of sources import Spark, which the help of other commands does without.
-    from lakeward.entrypoints.deployment.functions import name_of_archive  # noqa: PLC0415
     from lakeward.entrypoints.deployment.packaged_job import read_package  # noqa: PLC0415
     from lakeward.entrypoints.deployment.pipeline import read_pipeline  # noqa: PLC0415
+    from lakeward.entrypoints.deployment.resources.functions import name_of_archive  # noqa: PLC0415
     from lakeward.entrypoints.deployment.template import template, text_of  # noqa: PLC0415
 
     start_logging("off", debug=debug)
@@ -100,7 +100,7 @@ def render(
     side = dms or ("make" if pipeline.source_kind == "dms" else "none")
     made = template(pipeline, packaged, side, poll)
     if pipeline.unmeasured:
-        view.console(stderr=True).print(plain(_UNMEASURED), soft_wrap=True)
+        terminal.console(stderr=True).print(plain(_UNMEASURED), soft_wrap=True)
     if to == "-":
         sys.stdout.write(text_of(made))
         return 0
@@ -128,7 +128,7 @@ def _write(folder: Path, archive: str, text: str) -> None:
 
 
 def _tell(folder: Path, archive: str, made: Mapping[str, Any]) -> None:
-    out = view.console()
+    out = terminal.console()
     counts = format_count(len(made["Resources"]), "resource"), format_count(len(made["Parameters"]), "parameter")
     out.print(plain(f"{folder / TEMPLATE}: {counts[0]}, {counts[1]}"), soft_wrap=True)
     out.print(plain(f"{folder / archive}: put it beside the package, before the stack is made."), soft_wrap=True)

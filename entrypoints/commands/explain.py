@@ -18,8 +18,7 @@ from lakeward.core.pipeline.consistent_read import read_steadily
 from lakeward.core.ports import Standing
 from lakeward.core.schema_changes.evolution import names_then
 from lakeward.core.text.literals import read_key
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import (
+from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
     Config,
@@ -28,8 +27,9 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.printable import arguments, plain
-from lakeward.entrypoints.story import Story, key_words
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.key_story import Story, key_words
+from lakeward.entrypoints.views.safe_text import arguments, plain
 
 HELP = """Tell what became of one key: each event that is known, where it is from, what it did and why.
 
@@ -62,7 +62,7 @@ def explain_key(
     _show(story)
     if story.is_held:
         command = f"lakeward quarantine show {arguments([str(name)])} {arguments(key)}"
-        view.console().print(plain(f"Next: `{command}`"), soft_wrap=True)
+        terminal.console().print(plain(f"Next: `{command}`"), soft_wrap=True)
     return code
 
 
@@ -91,7 +91,8 @@ def _told(target: Any, dimension: Dimension, texts: list[str], standing: Standin
 
 
 def _show(story: Story) -> None:
-    table = view.grid("event", "operation", "position", "batch", "from", "what it did", right=("event", "batch"))
+    named = ("event", "operation", "position", "batch", "from", "what it did")
+    table = terminal.grid(*named, right=("event", "batch"))
     before = story.before()
     if before is not None:
         table.add_row("–", "", "before", "", "", plain(before))
@@ -101,7 +102,7 @@ def _show(story: Story) -> None:
         batch = "–" if step.batch is None else f"{step.batch:,}"
         place = plain(story.place(step.position))
         table.add_row(str(count), operation, position, batch, place, plain(story.what(step)))
-    out = view.console()
+    out = terminal.console()
     out.print(table)
     out.print(plain(f"stored now: {story.stored()}"))
     since = story.since()

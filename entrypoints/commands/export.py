@@ -9,8 +9,9 @@ import typer
 from lakeward.core.operations.read_rows import reading_of
 from lakeward.core.ports import Selection
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import (
+from lakeward.entrypoints.commands.common.folder_replacement import place, replacing
+from lakeward.entrypoints.runtime.join_run import job_of
+from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
     Config,
@@ -19,9 +20,8 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.joining import job_of
-from lakeward.entrypoints.printable import plain
-from lakeward.entrypoints.replacing import place, replacing
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import plain
 
 HELP = """Write the rows of a table as plain Parquet into a folder, which is replaced whole.
 
@@ -61,7 +61,7 @@ def export(
         content = {"table": str(name), "rows": rows, "to": str(folder), "columns": columns}
         documents.emit("export", {**content, "exit_code": 0})
         return 0
-    view.console().print(plain(f"{format_count(rows, 'row')} of {name}: {folder}"), soft_wrap=True)
+    terminal.console().print(plain(f"{format_count(rows, 'row')} of {name}: {folder}"), soft_wrap=True)
     return 0
 
 

@@ -16,11 +16,11 @@ from lakeward.core.settings.proposals import Proposal
 from lakeward.core.settings.secrets import SecretName
 from lakeward.core.settings.source_catalogue import SourceTable
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Debug, start_logging
-from lakeward.entrypoints.printable import escaped
-from lakeward.entrypoints.proposing import Described, path_in, to_confirm, written
-from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.settings.configuration import validate
+from lakeward.entrypoints.settings.proposal_file import Described, path_in, to_confirm, written
+from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Debug, start_logging
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 from lakeward.plugins import Registry, Runtime
 from lakeward.plugins.manager import load, registry_of
 
@@ -169,9 +169,9 @@ def _check(content: str, config: Path) -> None:
 
 
 def _show(proposal: Proposal, described: Mapping[TableName, SourceTable], folder: str, config: Path) -> None:
-    out = view.console()
+    out = terminal.console()
     out.print(f"Looked at {format_count(len(proposal.tables), 'table')} in {escaped(folder)} ({proposal.kind}).")
-    grid = view.grid("table", "key", "columns", "how it was found", right=("columns",))
+    grid = terminal.grid("table", "key", "columns", "how it was found", right=("columns",))
     for table in proposal.tables:
         known = described.get(table.name)
         key = known.key if known is not None else table.key

@@ -14,9 +14,9 @@ from lakeward.adapters.spark.java import check_java, check_spark
 from lakeward.adapters.spark.line import line
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import AsJson, Debug
-from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.startup.context import AsJson, Debug
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 
 HELP = """List the jars of this Spark line and whether they are in the cache.
 
@@ -61,10 +61,10 @@ def list_jars(context: typer.Context, as_json: AsJson = False, debug: Debug = Fa
     if as_json:
         documents.emit("jars", {**_document(jars), "exit_code": 0})
         return 0
-    table = view.grid("jar", "needed by", "MB", "cached", right=("MB",))
+    table = terminal.grid("jar", "needed by", "MB", "cached", right=("MB",))
     for jar in jars:
         table.add_row(jar.file, jar.needed_by, f"{jar.size / 1e6:.1f}", "yes" if is_cached(jar) else "no")
-    out = view.console()
+    out = terminal.console()
     out.print(table)
     out.print(f"line {line()} · cache {escaped(str(cache()))}")
     return 0
@@ -80,17 +80,17 @@ def fetch_jars(
             raise ConfigError(f"no jar is needed by {need!r}", found="known are " + ", ".join(known))
     jars = locked(needs) if needs else locked()
     for jar in jars:
-        fetch(jar, view.Download(jar.file, jar.size))
+        fetch(jar, terminal.Download(jar.file, jar.size))
     if not as_json:
         words = ("jar is in the cache, and is what it", "jars are in the cache, and are what they")
-        view.console().print(f"{format_count(len(jars), *words)} should be.")
+        terminal.console().print(f"{format_count(len(jars), *words)} should be.")
     is_wanted = archive and set(_OF_THE_ARCHIVE) <= {jar.needed_by for jar in jars}
     kept, failed = _tried() if is_wanted else (None, None)
     if as_json:
         told = {"archive_error": None if failed is None else documents.error(failed)}
         documents.emit("jars fetch", {**_document(jars), **_document_of(kept), **told, "exit_code": 0})
     elif failed is not None:
-        out = view.console()
+        out = terminal.console()
         out.print(f"Java's classes are not kept, so runs take longer to start: {escaped(failed.what)}.")
         out.print("Later: `lakeward jars archive`.")
     elif kept is not None:
@@ -101,7 +101,7 @@ def fetch_jars(
 def archive_classes(as_json: AsJson = False, debug: Debug = False) -> int:
     """Make the archive of Java's classes."""
     for jar in locked(_OF_THE_ARCHIVE):
-        fetch(jar, view.Download(jar.file, jar.size))
+        fetch(jar, terminal.Download(jar.file, jar.size))
     kept = _kept(is_wanted_anew=True)
     if as_json:
         documents.emit("jars archive", {"line": line(), **_document_of(kept), "exit_code": 0})
@@ -124,7 +124,7 @@ def _document_of(kept: Path | None) -> dict[str, Any]:
 
 def _show(kept: Path) -> None:
     size = f"{kept.stat().st_size / 1e6:.0f} MB"
-    view.console().print(f"{escaped(str(kept))} has Java's classes, {size}. It may be removed at any time.")
+    terminal.console().print(f"{escaped(str(kept))} has Java's classes, {size}. It may be removed at any time.")
 
 
 def _tried() -> tuple[Path | None, LakewardError | None]:
@@ -139,12 +139,12 @@ def _kept(*, is_wanted_anew: bool) -> Path:
     """Return the archive of Java's classes; it is made where it is not there, or wanted anew."""
     check_spark()
     from lakeward.adapters.spark.classes import archive_of  # noqa: PLC0415  # they import Spark
-    from lakeward.entrypoints.archive import make_archive  # noqa: PLC0415
+    from lakeward.entrypoints.startup.class_archive import make_archive  # noqa: PLC0415
 
     there = archive_of(check_java(), [cache() / jar.file for jar in locked(_OF_THE_ARCHIVE)])
     if there.exists() and not is_wanted_anew:
         return there
-    waits = view.console(stderr=True).status("Running a small pipeline, which takes a minute …")
+    waits = terminal.console(stderr=True).status("Running a small pipeline, which takes a minute …")
     with tempfile.TemporaryDirectory() as folder, waits:
         return make_archive(Path(folder))
 

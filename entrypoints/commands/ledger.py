@@ -12,8 +12,8 @@ from lakeward.core.ledger.objects import ObjectRecord, ObjectState
 from lakeward.core.operations.acknowledge import objects_in
 from lakeward.core.operations.acknowledge import rebuild as make_anew
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import (
+from lakeward.entrypoints.runtime.locks.writer_lease import alone
+from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
     Config,
@@ -24,8 +24,8 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.leasing import alone
-from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 
 HELP = """What became of each file: seen, applied, quarantined, vanished, rewritten, archived.
 
@@ -77,7 +77,7 @@ def list_objects(
         acks = {code: sorted(about) for code, about in sorted(acked.items())}
         documents.emit("ledger list", {"table": str(name), **content, "acked": acks, "exit_code": 0})
         return 0
-    out = view.console()
+    out = terminal.console()
     if not shown:
         out.print("The ledger has no such file. Next: `lakeward run`, or `lakeward ledger rebuild`")
         return 0
@@ -91,7 +91,7 @@ def list_objects(
 
 
 def _grid(shown: Iterable[ObjectRecord]) -> Any:
-    grid = view.grid("file", "state", "size", "rows", "batch", "first seen", right=("size", "rows", "batch"))
+    grid = terminal.grid("file", "state", "size", "rows", "batch", "first seen", right=("size", "rows", "batch"))
     for record in shown:
         grid.add_row(
             escaped(record.object.name),
@@ -99,7 +99,7 @@ def _grid(shown: Iterable[ObjectRecord]) -> Any:
             f"{record.object.size:,}",
             "–" if record.rows is None else f"{record.rows:,}",
             "–" if record.batch is None else f"{record.batch:,}",
-            view.local_time(record.first_seen),
+            terminal.local_time(record.first_seen),
         )
     return grid
 
@@ -135,7 +135,7 @@ def rebuild(
         documents.emit("ledger rebuild", {"tables": listed, "exit_code": code})
         return code
     for table, number in made:
-        view.console().print(f"{escaped(table)}: {format_count(number, 'file')}")
+        terminal.console().print(f"{escaped(table)}: {format_count(number, 'file')}")
     return code
 
 

@@ -6,10 +6,10 @@ import typer
 
 from lakeward.core.operations.reload import complete
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
-from lakeward.entrypoints.deciding import Table, Who, deciding
-from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.commands.common.decision import Table, Who, deciding
+from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, Debug
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 
 HELP = """Say that the full load that a table waits for is complete: what is there now is all of it.
 
@@ -37,7 +37,7 @@ def load_complete(
             "load-complete", {"table": made.table, **content, "at": documents.time(word.at), "exit_code": 0}
         )
         return 0
-    out = view.console()
+    out = terminal.console()
     files = f"{format_count(len(names), 'file')}, {format_count(size, 'byte')}"
     out.print(f"{escaped(made.table)}: its full load has {files}, and is complete")
     out.print("Nothing was applied. Next: `lakeward run`")

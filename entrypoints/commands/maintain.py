@@ -11,8 +11,10 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.operations.maintain import maintain as take_care
 from lakeward.core.ports import Cared
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import (
+from lakeward.entrypoints.runtime.join_run import job_of, joined_of
+from lakeward.entrypoints.runtime.locks.writer_lease import alone
+from lakeward.entrypoints.settings.models.maintenance import care_of
+from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
     Config,
@@ -21,10 +23,8 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.joining import job_of, joined_of
-from lakeward.entrypoints.leasing import alone
-from lakeward.entrypoints.printable import escaped
-from lakeward.entrypoints.upkeep import care_of
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 
 HELP = """Keep tables in shape: they are made as their settings say, data files with many deleted rows, or too
 small ones, are written anew, old snapshots expire, and files that no snapshot names are removed.
@@ -67,7 +67,7 @@ def maintain(
         return code
     _show(found)
     if dry_run:
-        view.console().print("Nothing was changed. Next: `lakeward maintain`")
+        terminal.console().print("Nothing was changed. Next: `lakeward maintain`")
     return code
 
 
@@ -88,7 +88,7 @@ def _document(name: TableName, one: Cared | LakewardError) -> dict[str, Any]:
 
 def _show(found: Sequence[_Result]) -> None:
     headers = ("files written anew", "bytes", "snapshots expired", "files of nobody")
-    grid = view.grid("table", *headers, right=headers)
+    grid = terminal.grid("table", *headers, right=headers)
     for name, one in found:
         if isinstance(one, Cared):
             counted = (one.files, one.bytes, one.snapshots, len(one.orphans))
@@ -96,12 +96,12 @@ def _show(found: Sequence[_Result]) -> None:
     for name, one in found:
         for change in one.layout if isinstance(one, Cared) else ():
             words = f"{name}: {change.option} {change.before} → {change.after}: {change.how}"
-            view.console().print(escaped(words), soft_wrap=True)
+            terminal.console().print(escaped(words), soft_wrap=True)
     if grid.row_count:
-        view.console().print(grid)
+        terminal.console().print(grid)
     for _, one in found:
         if isinstance(one, LakewardError):
-            view.print_error(one)
+            terminal.print_error(one)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -13,13 +13,13 @@ from lakeward.adapters.s3.access import find_access, is_url, normal, refuse_othe
 from lakeward.adapters.spark.line import line
 from lakeward.core.errors import ConfigError
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import AsJson, Debug
-from lakeward.entrypoints.job_package import start
-from lakeward.entrypoints.job_package.building import Order, build
+from lakeward.entrypoints.job_package import job_start
+from lakeward.entrypoints.job_package.assembly import Order, build
 from lakeward.entrypoints.job_package.delivery import replace_folder, upload
 from lakeward.entrypoints.job_package.releases import TITLES, find_release, newest_release
-from lakeward.entrypoints.printable import plain
+from lakeward.entrypoints.startup.context import AsJson, Debug
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import plain
 
 HELP = """Write all that a job of AWS Glue or EMR needs into a folder or a bucket.
 
@@ -127,7 +127,7 @@ def _package(
         kind=kind,
         extras=extras or (),
         wheels=wheels or (),
-        place=place or start.SOMEWHERE,
+        place=place or job_start.SOMEWHERE,
         settings=settings,
         with_boto3=with_boto3,
     )
@@ -147,14 +147,14 @@ def _package(
 
 def _waiting(order: Order) -> Any:
     title = f"{TITLES[order.release.platform]} {order.release.name}"
-    return view.console(stderr=True).status(f"Packaging for {title} …")
+    return terminal.console(stderr=True).status(f"Packaging for {title} …")
 
 
 def _tell(command: str, made: Mapping[str, Any], *, as_json: bool) -> int:
     if as_json:
         documents.emit(command, {**made, "exit_code": 0})
         return 0
-    out = view.console()
+    out = terminal.console()
     count = sum(name.endswith(".whl") for name in made["files"])
     title = f"{TITLES[made['platform']]} {made['release']}"
     out.print(

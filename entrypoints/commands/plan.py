@@ -24,8 +24,11 @@ from lakeward.core.pipeline.preparation import prepare
 from lakeward.core.reporting.alarms import Alarm, alarms
 from lakeward.core.schema_changes.evolution import Kind, Policy
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, joined_view, troubles, view
-from lakeward.entrypoints.context import (
+from lakeward.entrypoints.runtime.join_run import Chosen, chosen
+from lakeward.entrypoints.runtime.reporting.logs import log_failure
+from lakeward.entrypoints.runtime.table_run import caution_words, row_cautions, words_of_files_left_alone
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
     Config,
@@ -36,12 +39,9 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.findings import Findings, layouts, look
-from lakeward.entrypoints.joining import Chosen, chosen
-from lakeward.entrypoints.logs import log_failure
-from lakeward.entrypoints.printable import escaped
-from lakeward.entrypoints.settings import Configured
-from lakeward.entrypoints.table_run import caution_words, row_cautions, words_of_files_left_alone
+from lakeward.entrypoints.startup.findings import Findings, layouts, look
+from lakeward.entrypoints.views import documents, error_groups, joined_tables, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 
 log_lines = structlog.get_logger()
 
@@ -68,11 +68,11 @@ def plan(
         documents.emit("plan", plans.document)
         return plans.code
     sys.stdout.flush()
-    troubles.print_errors(plans.errors)
-    view.print_warnings(plans.found.warnings)
-    view.print_findings(plans.cautions, () if tables else plans.found.unconfigured)
+    error_groups.print_errors(plans.errors)
+    terminal.print_warnings(plans.found.warnings)
+    terminal.print_findings(plans.cautions, () if tables else plans.found.unconfigured)
     is_due = any(document.get("batch") or document.get("plan") for document in plans.documents)
-    view.console().print(_next(plans.code, is_due=is_due))
+    terminal.console().print(_next(plans.code, is_due=is_due))
     return plans.code
 
 
@@ -125,7 +125,7 @@ class Plans:
         due = {document["table"] for document in self.tables if document.get("batch")}
         for name in wanted.joined:
             ahead = [table for table in configured.sources_of(name) if str(table) in due]
-            self.joined.append(joined_view.planned(container, name, kind, ahead, self.errors, as_json=as_json))
+            self.joined.append(joined_tables.planned(container, name, kind, ahead, self.errors, as_json=as_json))
 
 
 def _next(code: int, *, is_due: bool) -> str:
@@ -161,7 +161,7 @@ def _planned(
         if not isinstance(error, LakewardError):
             log_failure(error, log_lines.bind(table=str(name)).error)
         if not as_json:
-            view.console().print(f"{escaped(str(name))}  → cannot be planned")
+            terminal.console().print(f"{escaped(str(name))}  → cannot be planned")
         errors.append((name, error))
         return {"table": str(name), "error": documents.error(error)}
     prepared = found if isinstance(found, Prepared) else None
@@ -171,7 +171,7 @@ def _planned(
     awaited = taken.awaited if taken is not None and found is Idle.LOADING else None
     if not as_json:
         _show(job, prepared, kind)
-        view.print_awaited(name, awaited)
+        terminal.print_awaited(name, awaited)
     document = {**_document(job, prepared, cautions), "awaited": documents.awaited(awaited)}
     if prepared is not None:
         prepared.close()
@@ -179,7 +179,7 @@ def _planned(
 
 
 def _show(job: Job[Any], prepared: Prepared[Any] | None, kind: str) -> None:
-    out, name = view.console(), job.dimension.name
+    out, name = terminal.console(), job.dimension.name
     target = f"{escaped(str(name))}  → {escaped(job.opened.name)}"
     if prepared is None:
         out.print(f"{target} ({kind})            nothing new")
@@ -215,7 +215,7 @@ def _show_rows(out: Console, prepared: Prepared[Any]) -> None:
     by_operation = " · ".join(f"{number:,} {op.value}" for op, number in facts.operations.items())
     read = f"{format_count(len(facts.objects), 'file')}, {format_count(facts.read, 'row')}"
     out.print(f"   {read}: {by_operation or 'no event'}")
-    out.print(f"   {view.count_words(resolved.counts, every=True)}")
+    out.print(f"   {terminal.count_words(resolved.counts, every=True)}")
     if resolved.rejects:
         rejected = " · ".join(f"{number:,} {reason.value}" for reason, number in resolved.rejects.items())
         out.print(f"   into quarantine: {rejected}")
@@ -270,7 +270,7 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
             "of one that is not: where files are missing, this is how it shows."
         )
     found += [f"{alarm.what}: {alarm.found} ({alarm.code})" for alarm in _alarms(prepared)]
-    found += view.quality_words(prepared.plan.facts.warnings)
+    found += terminal.quality_words(prepared.plan.facts.warnings)
     found += caution_words(row_cautions(prepared.plan.facts, counts, evolution.lacked))
     found += _words_of_batch(prepared)
     if since := prepared.plan.facts.inexact_since:

@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 import typer
 
 from lakeward.core.errors import PluginError
-from lakeward.entrypoints import documents, new_plugin, view
-from lakeward.entrypoints.context import (
+from lakeward.entrypoints.plugin_project import scaffold
+from lakeward.entrypoints.runtime.join_run import chosen
+from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
     Config,
@@ -22,8 +23,8 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.joining import chosen
-from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 from lakeward.plugins.manager import announced, load, registry_of
 from lakeward.plugins.tracing import Call, Tracing
 
@@ -66,10 +67,10 @@ def list_plugins(context: typer.Context, as_json: AsJson = False, debug: Debug =
         listed = [{"kind": kind, "name": name, "module": module} for kind, name, module in found]
         documents.emit("plugins", {"plugins": listed, "exit_code": 0})
         return 0
-    table = view.grid("kind", "name", "from")
+    table = terminal.grid("kind", "name", "from")
     for row in found:
         table.add_row(*row)
-    view.console().print(table)
+    terminal.console().print(table)
     return 0
 
 
@@ -79,15 +80,15 @@ def new(kind: Kind, name: Name, to: To = None, as_json: AsJson = False, debug: D
         registry = registry_of(load())
     except PluginError:
         registry = registry_of(load(entry_points=False))
-    project = new_plugin.Project.called(kind, name, registry, announced())
+    project = scaffold.Project.called(kind, name, registry, announced())
     folder = to or Path(project.distribution)
-    new_plugin.write(project, folder)
+    scaffold.write(project, folder)
     files = [*project.content()]
     if as_json:
         written = {"folder": str(folder), "name": project.name, "module": project.module, "files": files}
         documents.emit("plugins new", {**written, "exit_code": 0})
         return 0
-    out = view.console()
+    out = terminal.console()
     out.print(f"Wrote {escaped(str(folder))}: {', '.join(files)}.")
     out.print("Its laws are red until its methods are written; each says what belongs there.")
     out.print(f"Next: cd {escaped(shlex.quote(str(folder)))} && pip install -e '.\\[test]' && pytest")
@@ -124,11 +125,11 @@ def trace(
 
 
 def _show(calls: Sequence[Call]) -> None:
-    table = view.grid("hook", "plugin", "about", "ms", "raised", right=("ms",))
+    table = terminal.grid("hook", "plugin", "about", "ms", "raised", right=("ms",))
     for call in calls:
         words = map(escaped, (call.hook, call.plugin, call.about))
         table.add_row(*words, f"{call.seconds * 1000:,.2f}", escaped(call.raised or ""))
-    view.console().print(table)
+    terminal.console().print(table)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -12,10 +12,10 @@ from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.operations.reload import Asked, ask, write_down
 from lakeward.core.operations.reload import withdraw as take_back
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
-from lakeward.entrypoints.deciding import Table, Who, Why, Yes, asks, deciding
-from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.commands.common.decision import Table, Who, Why, Yes, asks, deciding
+from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, Debug
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 
 HELP = """Let a new full load take the place of all rows of a table, in one commit.
 
@@ -59,7 +59,7 @@ def reload(
 
 def _show(table: str, asked: Asked) -> None:
     """Say what a reload means."""
-    out = view.console()
+    out = terminal.console()
     out.print(f"{escaped(table)}: a full load takes the place of all rows, once it is complete")
     _list("file of the load is there", "files of the load are there", asked.load, out)
     _list(
@@ -92,7 +92,7 @@ def _said(
         }
         documents.emit("reload", {"table": table, **content, "exit_code": 0})
         return 0
-    out = view.console()
+    out = terminal.console()
     if word.is_withdrawn:
         out.print(f"{escaped(table)} waits for no full load any more, by {escaped(word.by)}. Next: `lakeward run`")
     else:

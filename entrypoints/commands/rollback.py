@@ -10,10 +10,10 @@ import typer
 from lakeward.core.operations.rollback import ask, roll_back, versions
 from lakeward.core.ports import Ack, Undone, Version
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
-from lakeward.entrypoints.deciding import Table, Yes, asks, deciding
-from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.commands.common.decision import Table, Yes, asks, deciding
+from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, Debug
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 
 HELP = """Take a table back to an earlier commit: its rows, its progress, and what it remembers, together.
 
@@ -55,17 +55,18 @@ def _listed(table: str, found: Sequence[Version], *, as_json: bool) -> int:
     if as_json:
         documents.emit("rollback", {"table": table, "versions": [_document(one) for one in found], "exit_code": 0})
         return 0
-    out = view.console()
+    out = terminal.console()
     if not found:
         out.print(f"There is no commit before the last that {escaped(table)} can be taken back to.")
         return 0
-    grid = view.grid("commit", "batch", "committed", "rows", "held", "last file", right=("batch", "rows", "held"))
+    named = ("commit", "batch", "committed", "rows", "held", "last file")
+    grid = terminal.grid(*named, right=("batch", "rows", "held"))
     for one in found:
         told = one.progress
         grid.add_row(
             one.name,
             f"{told.batch:,}",
-            view.local_time(one.committed),
+            terminal.local_time(one.committed),
             f"{told.rows:,}",
             f"{told.held:,}",
             escaped(told.object or "–"),
@@ -88,7 +89,7 @@ def _document(version: Version) -> dict[str, Any]:
 
 def _show(table: str, undone: Undone) -> None:
     """Say what it undoes, and what a person must say again."""
-    out, told = view.console(), undone.version.progress
+    out, told = terminal.console(), undone.version.progress
     files = {found.object.name for found in undone.objects}
     rows, batches = format_count(told.rows, "row"), format_count(undone.batches, "batch is", "batches are")
     out.print(f"{escaped(table)} goes back to batch {told.batch:,} with {rows}: {undone.version.name}")
@@ -119,7 +120,7 @@ def _said(table: str, undone: Undone, *, as_json: bool, is_done: bool) -> int:
         documents.emit("rollback", {"table": table, **content, "exit_code": 0})
         return 0
     next_step = "Next: `lakeward run`" if is_done else "Nothing was changed. Next: the same without --dry-run"
-    view.console().print(next_step)
+    terminal.console().print(next_step)
     return 0
 
 

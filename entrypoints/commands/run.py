@@ -17,9 +17,23 @@ from rich.console import Console
 from lakeward.core.dimension import TableName
 from lakeward.core.merge.counts import Counts
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import catalogue, documents, joined_view, troubles, view
 from lakeward.entrypoints.container import remake
-from lakeward.entrypoints.context import (
+from lakeward.entrypoints.runtime.follower import follow_pipeline
+from lakeward.entrypoints.runtime.join_run import Chosen, Joining, JoinRun, chosen
+from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
+from lakeward.entrypoints.runtime.locks.writer_lease import alone, of_follower, of_writer
+from lakeward.entrypoints.runtime.pipeline_run import hands, run_tables
+from lakeward.entrypoints.runtime.reporting.metrics import measuring
+from lakeward.entrypoints.runtime.reporting.notifications import Notifying, notifying
+from lakeward.entrypoints.runtime.reporting.status_writeback import write_back
+from lakeward.entrypoints.runtime.settings_watch import SettingsWatch
+from lakeward.entrypoints.runtime.stop_signal import Stop
+from lakeward.entrypoints.runtime.table_run import TableRun
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.models.maintenance import micros
+from lakeward.entrypoints.settings.stores import address, read_settings_of
+from lakeward.entrypoints.startup import catalogue
+from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
     Config,
@@ -30,23 +44,10 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.findings import Findings, layouts, look, remember
-from lakeward.entrypoints.follow import follow_pipeline
-from lakeward.entrypoints.joining import Chosen, Joining, JoinRun, chosen
-from lakeward.entrypoints.leasing import alone, of_follower, of_writer
-from lakeward.entrypoints.lines import Lines
-from lakeward.entrypoints.locking import locked
-from lakeward.entrypoints.measuring import measuring
-from lakeward.entrypoints.notifying import Notifying, notifying
-from lakeward.entrypoints.printable import escaped
-from lakeward.entrypoints.run import hands, run_tables
-from lakeward.entrypoints.settings import Configured
-from lakeward.entrypoints.settings_watch import SettingsWatch
-from lakeward.entrypoints.stopping import Stop
-from lakeward.entrypoints.stores import address, read_settings_of
-from lakeward.entrypoints.table_run import TableRun
-from lakeward.entrypoints.upkeep import micros
-from lakeward.entrypoints.writing_back import write_back
+from lakeward.entrypoints.startup.findings import Findings, layouts, look, remember
+from lakeward.entrypoints.views import documents, error_groups, joined_tables, terminal
+from lakeward.entrypoints.views.follow_output import Lines
+from lakeward.entrypoints.views.safe_text import escaped
 
 log = structlog.get_logger()
 
@@ -149,7 +150,7 @@ def carry_out(configured: Configured, wanted: Chosen, way: Way, until: float | N
 
     One that follows ends because it is asked to, which is no reason of its own for an exit code.
     """
-    stop = Stop(view.console(stderr=True).print, until=until)
+    stop = Stop(terminal.console(stderr=True).print, until=until)
     with stop.listening():
         done = way(configured, wanted, stop)
         code = exit_code(done.runs, done.joined) or (3 if done.found.strays else 0)
@@ -181,16 +182,16 @@ def document(ran: Ran) -> Mapping[str, Any]:
 def show_all(ran: Ran, *, is_chosen: bool) -> None:
     """Print a run, and of the source what nobody configured, unless tables were chosen."""
     show(ran.runs, ran.code, ran.joined)
-    view.print_warnings(ran.found.warnings)
+    terminal.print_warnings(ran.found.warnings)
     if not is_chosen:
-        view.print_unconfigured(ran.found.unconfigured)
+        terminal.print_unconfigured(ran.found.unconfigured)
 
 
 def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginManager | None = None) -> Done:
     tables = wanted.tables
     with (
         alone(configured, manager) as container,
-        view.Bars() as bars,
+        terminal.Bars() as bars,
         measuring(container) as figures,
         notifying(container) as people,
     ):
@@ -293,10 +294,11 @@ def exit_code(runs: Sequence[TableRun], joined: Sequence[JoinRun] = ()) -> int:
 
 def show(runs: Sequence[TableRun], code: int, joined: Sequence[JoinRun] = ()) -> None:
     """Print a line a table, the sum, and the next step."""
-    out = view.console()
-    table = view.grid("table", "batches", "files", "rows", "", "time", right=("batches", "files", "rows", "time"))
+    out = terminal.console()
+    numbers = ("batches", "files", "rows")
+    table = terminal.grid("table", *numbers, "", "time", right=(*numbers, "time"))
     for run in runs:
-        words = view.count_words(run.counts) if run.batches else "nothing new"
+        words = terminal.count_words(run.counts) if run.batches else "nothing new"
         if run.error is not None:
             words = "[red]failed[/]" if not run.batches else f"{words} · then [red]failed[/]"
         progress = run.progress
@@ -309,14 +311,15 @@ def show(runs: Sequence[TableRun], code: int, joined: Sequence[JoinRun] = ()) ->
     out.print(table)
     total = sum((run.counts for run in runs), Counts())
     if total.read:
-        out.print(view.sum_words(total))
-    view.print_findings({run.table: (*run.all_cautions, *view.quality_words(run.warnings)) for run in runs}, ())
+        out.print(terminal.sum_words(total))
+    cautions = {run.table: (*run.all_cautions, *terminal.quality_words(run.warnings)) for run in runs}
+    terminal.print_findings(cautions, ())
     for run in runs:
-        view.print_awaited(run.table, run.awaited)
+        terminal.print_awaited(run.table, run.awaited)
     sys.stdout.flush()
-    troubles.print_errors((run.table, run.error) for run in runs if run.error is not None)
-    troubles.print_alarms((run.table, alarm) for run in runs for alarm in run.alarms)
-    joined_view.print_runs(joined)
+    error_groups.print_errors((run.table, run.error) for run in runs if run.error is not None)
+    error_groups.print_alarms((run.table, alarm) for run in runs for alarm in run.alarms)
+    joined_tables.print_runs(joined)
     _next(runs, code, out)
 
 

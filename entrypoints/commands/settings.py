@@ -14,8 +14,19 @@ from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.settings.layers import MergedSettings
 from lakeward.core.text.numbers import format_count
 from lakeward.core.text.suggestions import nearest
-from lakeward.entrypoints import documents, troubles, view
-from lakeward.entrypoints.context import (
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.patterns import (
+    is_pattern,
+    name_of_entry,
+    plain,
+    quoted,
+    table_name,
+    takes,
+    with_patterns,
+)
+from lakeward.entrypoints.settings.secret_masking import mask_secrets, mask_urls
+from lakeward.entrypoints.settings.stores import read_settings_of
+from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
     Config,
@@ -23,12 +34,9 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.part_checks import PartChecks
-from lakeward.entrypoints.patterns import is_pattern, name_of_entry, plain, quoted, table_name, takes, with_patterns
-from lakeward.entrypoints.printable import escaped
-from lakeward.entrypoints.secret_masking import mask_secrets, mask_urls
-from lakeward.entrypoints.settings import Configured
-from lakeward.entrypoints.stores import read_settings_of
+from lakeward.entrypoints.startup.part_checks import PartChecks
+from lakeward.entrypoints.views import documents, error_groups, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 from lakeward.plugins.manager import load, registry_of
 
 HELP = """Show the settings with where each value is from, and check them; nothing is run.
@@ -90,12 +98,12 @@ def show(
         errors = [{"table": str(name), "error": documents.error(error)} for name, error in broken]
         documents.emit("settings show", {"values": listed, "errors": errors, "exit_code": code})
         return code
-    grid = view.grid("key", "value", "from")
+    grid = terminal.grid("key", "value", "from")
     for one in values:
         grid.add_row(escaped(one.key), escaped(_written(one.value)), escaped(one.place))
     if values:
-        view.console().print(grid)
-    troubles.print_errors(broken)
+        terminal.console().print(grid)
+    error_groups.print_errors(broken)
     return code
 
 
@@ -188,22 +196,22 @@ def check(
 
 
 def _show_check(checks: PartChecks) -> None:
-    configured, out = checks.configured, view.console()
-    grid = view.grid("table", "settings from", "")
+    configured, out = checks.configured, terminal.console()
+    grid = terminal.grid("table", "settings from", "")
     for name in (*configured.tables, *configured.left_out):
         wrong = "[red]wrong[/]" if name in checks.wrong_tables else ""
         left_out = "left out" if name in configured.left_out else ""
         grid.add_row(escaped(str(name)), escaped(", ".join(_places(configured, name))), wrong or left_out)
     if configured.tables or configured.left_out:
         out.print(grid)
-    parts = view.grid("part", "")
+    parts = terminal.grid("part", "")
     for one in checks.done:
         parts.add_row(one.part, escaped(one.outcome) if one.error is None else f"[red]{escaped(one.outcome)}[/]")
     out.print(parts)
-    troubles.print_errors(checks.wrong_tables.items())
+    error_groups.print_errors(checks.wrong_tables.items())
     errors = {str(one.error): one.error for one in checks.done if one.error is not None}
     for error in errors.values():
-        view.print_error(error)
+        terminal.print_error(error)
     if errors:
         out.print("Mend this before a run.")
     elif checks.wrong_tables:

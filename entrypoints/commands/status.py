@@ -19,8 +19,9 @@ from lakeward.core.progress import Progress
 from lakeward.core.reporting.alarms import Alarm, alarms
 from lakeward.core.reporting.failures import Failure
 from lakeward.core.verification.source_verification import SourceVerdict
-from lakeward.entrypoints import documents, joined_view, troubles, view
-from lakeward.entrypoints.context import (
+from lakeward.entrypoints.runtime.join_run import chosen
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
     Config,
@@ -30,11 +31,10 @@ from lakeward.entrypoints.context import (
     container_of,
     open_settings,
 )
-from lakeward.entrypoints.findings import Findings, look
-from lakeward.entrypoints.joining import chosen
-from lakeward.entrypoints.printable import escaped
-from lakeward.entrypoints.settings import Configured
-from lakeward.entrypoints.source_verdicts import status_words, verdict_document
+from lakeward.entrypoints.startup.findings import Findings, look
+from lakeward.entrypoints.views import documents, error_groups, joined_tables, terminal
+from lakeward.entrypoints.views.safe_text import escaped
+from lakeward.entrypoints.views.source_comparison import status_words, verdict_document
 
 HELP = """Show how far each table is: position, lag, rows, held keys, last commit.
 
@@ -105,7 +105,7 @@ def read_status(configured: Configured, tables: Sequence[str] = ()) -> Status:
         backlog = _Backlog(container.backlog(), container.ledger())
         found, failed = _read(container, configured, wanted.tables, backlog)
         as_of = None if failed else backlog.consistent_as_of(configured, [one.name for one in found])
-        joined = joined_view.stands(container, configured, wanted.joined)
+        joined = joined_tables.stands(container, configured, wanted.joined)
     failed += [(one.name, one.error) for one in joined if one.error is not None]
     there = replace(there, warnings=(*there.warnings, *backlog.warnings))
     there = there.with_cautions(_words_of_others(found, configured))
@@ -120,7 +120,7 @@ class Status:
     """
 
     tables: Sequence[_Found]
-    joined: Sequence[joined_view.JoinedStatus]
+    joined: Sequence[joined_tables.JoinedStatus]
     failed: Sequence[tuple[TableName, LakewardError]]
     found: Findings
     as_of: int | None
@@ -128,7 +128,7 @@ class Status:
     @property
     def failures(self) -> Mapping[TableName, Failure]:
         """The errors that ended the last runs of tables."""
-        every: list[_Found | joined_view.JoinedStatus] = [*self.tables, *self.joined]
+        every: list[_Found | joined_tables.JoinedStatus] = [*self.tables, *self.joined]
         return {one.name: one.failure for one in every if one.failure is not None}
 
     @property
@@ -146,7 +146,7 @@ class Status:
         listed += [{"table": str(name), "error": documents.error(cause)} for name, cause in lost]
         return {
             "tables": listed,
-            "joined": [joined_view.status_document(one) for one in self.joined],
+            "joined": [joined_tables.status_document(one) for one in self.joined],
             **documents.findings(self.found),
             "consistent_as_of": documents.time(self.as_of),
             "exit_code": self.code,
@@ -156,14 +156,15 @@ class Status:
         """Print it; of the source what nobody configured as well, unless tables were chosen."""
         _show(self.tables, kind, has_backlog=any(one.waiting is not None for one in self.tables))
         if self.as_of is not None:
-            view.console().print(f"Transactions up to {view.local_time(self.as_of)} are in all of these tables.")
+            until = terminal.local_time(self.as_of)
+            terminal.console().print(f"Transactions up to {until} are in all of these tables.")
         if self.joined:
-            view.console().print(joined_view.status(self.joined))
+            terminal.console().print(joined_tables.status(self.joined))
         for one in self.tables:
-            view.print_awaited(one.name, one.awaited)
-        view.print_warnings(self.found.warnings)
-        view.print_findings({one.name: one.cautions for one in self.joined}, ())
-        view.print_findings(self.found.cautions, () if is_chosen else self.found.unconfigured)
+            terminal.print_awaited(one.name, one.awaited)
+        terminal.print_warnings(self.found.warnings)
+        terminal.print_findings({one.name: one.cautions for one in self.joined}, ())
+        terminal.print_findings(self.found.cautions, () if is_chosen else self.found.unconfigured)
         _show_errors(self.tables, self.failed, self.failures)
 
 
@@ -192,11 +193,11 @@ def _show_errors(
     failures: Mapping[TableName, Failure],
 ) -> None:
     """Print what cannot be read now, the errors and alarms of the last run, and the next step."""
-    troubles.print_errors(failed)
-    troubles.print_failures(failures.items())
-    troubles.print_alarms((one.name, alarm) for one in found for alarm in one.alarms)
+    error_groups.print_errors(failed)
+    error_groups.print_failures(failures.items())
+    error_groups.print_alarms((one.name, alarm) for one in found for alarm in one.alarms)
     if held := next((one for one in found if one.has_held), None):
-        view.console().print(f"Next: `lakeward quarantine show {escaped(str(held.name))}`")
+        terminal.console().print(f"Next: `lakeward quarantine show {escaped(str(held.name))}`")
 
 
 def _read(
@@ -276,11 +277,11 @@ def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> 
         ]
         documents.emit("status", {"schema_changes": listed, "exit_code": code})
         return code
-    table = view.grid("table", "when", "file", "change", "policy")
+    table = terminal.grid("table", "when", "file", "change", "policy")
     for name, recorded in found:
-        when, words = view.local_time(recorded.at), escaped(str(recorded.change))
+        when, words = terminal.local_time(recorded.at), escaped(str(recorded.change))
         table.add_row(escaped(str(name)), when, escaped(recorded.object), words, recorded.policy.value)
-    view.console().print(table if found else "No column has changed.")
+    terminal.console().print(table if found else "No column has changed.")
     return code
 
 
@@ -288,7 +289,7 @@ def _show(found: Iterable[_Found], kind: str, *, has_backlog: bool) -> None:
     right = ("waiting", "lag", "rows", "held", "batch")
     more = ("waiting",) if has_backlog else ()
     named = ("table", "format", "position", *more, "lag", "rows", "held", "batch", "last commit", "")
-    table = view.grid(*named, right=right)
+    table = terminal.grid(*named, right=right)
     for one in found:
         waiting = ("–" if one.waiting is None else f"{one.waiting:,}",) if has_backlog else ()
         name, standing, progress = one.name, one.standing, one.standing.progress
@@ -298,8 +299,8 @@ def _show(found: Iterable[_Found], kind: str, *, has_backlog: bool) -> None:
             table.add_row(escaped(str(name)), kind, "nothing applied yet", *waiting, *dashes, failed)
             continue
         time = progress.time
-        position = escaped(progress.object or "–") if time is None else view.local_time(time)
-        lag = view.ago(time, _moment(standing.committed)) if time is not None and standing.committed else "–"
+        position = escaped(progress.object or "–") if time is None else terminal.local_time(time)
+        lag = terminal.ago(time, _moment(standing.committed)) if time is not None and standing.committed else "–"
         inexact = f"[yellow]inexact since {escaped(progress.inexact_since)}[/]" if progress.inexact_since else ""
         table.add_row(
             escaped(str(name)),
@@ -310,10 +311,10 @@ def _show(found: Iterable[_Found], kind: str, *, has_backlog: bool) -> None:
             f"{progress.rows:,}",
             f"{progress.held:,}",
             f"{progress.batch:,}",
-            f"{view.ago(standing.committed)} ago" if standing.committed else "–",
+            f"{terminal.ago(standing.committed)} ago" if standing.committed else "–",
             " · ".join(word for word in (inexact, failed, status_words(one.verdict)) if word),
         )
-    view.console().print(table)
+    terminal.console().print(table)
 
 
 def _alarms_of(table: str, progress: Progress, now: int, acked: Mapping[str, Collection[str]]) -> Sequence[Alarm]:

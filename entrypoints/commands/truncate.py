@@ -8,10 +8,10 @@ import typer
 
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
-from lakeward.entrypoints.deciding import Table, Who, Why, Yes, asks, deciding
-from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.commands.common.decision import Table, Who, Why, Yes, asks, deciding
+from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, Debug
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
 
 HELP = """Remove the rows of a table that was truncated at its source, in one commit. In a history they end.
 
@@ -51,7 +51,7 @@ def truncate(
     if current is not None:
         kept = "rows that are kept" if job.dimension.is_soft else "versions"
         done = f"what stood has ended, {format_count(current, 'row is', 'rows are')} current, of {rows:,} {kept}"
-    view.console().print(f"{escaped(name)}: {done}. Next: `lakeward run`")
+    terminal.console().print(f"{escaped(name)}: {done}. Next: `lakeward run`")
     return 0
 
 

@@ -16,9 +16,11 @@ from lakeward.core.text.numbers import format_count
 from lakeward.core.verification.against_source import SourceAccess, verify_against_source
 from lakeward.core.verification.history import check_history
 from lakeward.core.verification.source_verification import Outcome, SourceVerification, WaitPolicy
-from lakeward.entrypoints import documents, source_verdicts, view
-from lakeward.entrypoints.catalogue import asked_name, spelling
-from lakeward.entrypoints.context import (
+from lakeward.entrypoints.runtime.join_run import job_of
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.models.maintenance import DURATION, micros
+from lakeward.entrypoints.startup.catalogue import asked_name, spelling
+from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
     Config,
@@ -28,11 +30,9 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.entries import parts_of, words_of
-from lakeward.entrypoints.joining import job_of
-from lakeward.entrypoints.printable import escaped
-from lakeward.entrypoints.settings import Configured
-from lakeward.entrypoints.upkeep import DURATION, micros
+from lakeward.entrypoints.views import documents, source_comparison, terminal
+from lakeward.entrypoints.views.quarantine_entries import parts_of, words_of
+from lakeward.entrypoints.views.safe_text import escaped
 
 HELP = """Look at tables whole, as they are now, whoever has written to them; no table is changed.
 
@@ -116,13 +116,13 @@ def _verify_source(
     failed = [(name, one) for name, one in found if isinstance(one, LakewardError)]
     code = _source_code({one.verdict.outcome for _, one in compared}, [one for _, one in failed])
     if as_json:
-        listed = [source_verdicts.document(name, one) for name, one in compared]
+        listed = [source_comparison.document(name, one) for name, one in compared]
         listed += [{"table": str(name), "error": documents.error(one)} for name, one in failed]
         documents.emit("verify", {"tables": listed, "exit_code": code})
         return code
-    source_verdicts.show(compared, with_keys=with_keys)
+    source_comparison.show(compared, with_keys=with_keys)
     for _, lost in failed:
-        view.print_error(lost)
+        terminal.print_error(lost)
     return code
 
 
@@ -204,8 +204,8 @@ def _document(name: TableName, one: Checked | LakewardError) -> Mapping[str, Any
 
 
 def _show(found: Sequence[_Result]) -> None:
-    out, numbers = view.console(), ("keys", "versions", "keys that break a rule")
-    grid = view.grid("table", *numbers, right=numbers)
+    out, numbers = terminal.console(), ("keys", "versions", "keys that break a rule")
+    grid = terminal.grid("table", *numbers, right=numbers)
     for name, _, one in found:
         if isinstance(one, Checked):
             counted = (one.keys, one.versions, one.wrong)
@@ -214,7 +214,7 @@ def _show(found: Sequence[_Result]) -> None:
         out.print(grid)
     for name, column, one in found:
         if isinstance(one, LakewardError):
-            view.print_error(one)
+            terminal.print_error(one)
         elif one.broken:
             _show_broken(name, column, one)
     if any(isinstance(one, Checked) and one.broken for *_, one in found):
@@ -226,7 +226,7 @@ def _show(found: Sequence[_Result]) -> None:
 
 def _show_broken(name: TableName, column: str, one: Checked) -> None:
     """Print rule by rule how many keys break it, and some of them."""
-    out = view.console()
+    out = terminal.console()
     out.print(f"[bold]{escaped(str(name))}[/]")
     for rule, keys in one.broken.items():
         out.print(f"  {format_count(keys, 'key')}: {escaped(rule.value)}")

@@ -14,7 +14,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.demo.capture import STYLE
 from lakeward.entrypoints.demo.shop import ORDERS, TABLES
-from lakeward.entrypoints.settings import FILE
+from lakeward.entrypoints.settings.configuration import FILE
 
 DATABASE: Final = "shop.db"
 LANDING: Final = "landing"

@@ -11,7 +11,7 @@ from typing import Any, Final
 from lakeward.adapters.s3.access import find_access, is_url, normal, split
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.deployment.pipeline import Place
-from lakeward.entrypoints.job_package.building import MANIFEST
+from lakeward.entrypoints.job_package.assembly import MANIFEST
 
 PLATFORMS: Final[Mapping[str, str]] = {"glue": "glue", "emr-serverless": "emr"}
 """What `lakeward package` calls a platform."""

@@ -18,11 +18,11 @@ from lakeward.adapters.visibility import seconds_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.settings.secrets import SecretName
-from lakeward.entrypoints.patterns import is_pattern, table_name
-from lakeward.entrypoints.secret_masking import secret_names
-from lakeward.entrypoints.sections import RegistrationSettings
-from lakeward.entrypoints.settings import Configured
-from lakeward.entrypoints.stores import address
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.models.sections import RegistrationSettings
+from lakeward.entrypoints.settings.patterns import is_pattern, table_name
+from lakeward.entrypoints.settings.secret_masking import secret_names
+from lakeward.entrypoints.settings.stores import address
 from lakeward.plugins.options import validated
 
 Dms: TypeAlias = Literal["make", "existing", "none"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.deployment.jobs import GOES_ON, IS_RUNNING, IS_UNKNOWN, SUCCEEDED, GlueJob, Job
+from lakeward.entrypoints.deployment.job_calls import GOES_ON, IS_RUNNING, IS_UNKNOWN, SUCCEEDED, GlueJob, Job
 from lakeward.entrypoints.lambdas.executions import PHASES
 from lakeward.entrypoints.lambdas.history_check import LEAVE, START_ANEW
 

@@ -6,11 +6,20 @@ import json
 from typing import Any, Final
 
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.deployment import alarms, buckets, dms, functions, job_resources, queues, stores, workflow
 from lakeward.entrypoints.deployment.intrinsics import Template, Value, ref
-from lakeward.entrypoints.deployment.job_role import job_role
 from lakeward.entrypoints.deployment.packaged_job import PackagedJob
 from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, Dms
+from lakeward.entrypoints.deployment.resources import (
+    alarms,
+    buckets,
+    dms,
+    functions,
+    job_definitions,
+    queues,
+    stores,
+    workflow,
+)
+from lakeward.entrypoints.deployment.resources.job_role import job_role
 
 _TASK: Final = {
     "ReplicationTaskArn": {
@@ -45,7 +54,7 @@ def template(
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": f"lakeward: the pipeline {pipeline.name} on {_TITLES[packaged.platform]}",
         "Parameters": {
-            **job_resources.parameters(packaged),
+            **job_definitions.parameters(packaged),
             **workflow.parameters(),
             **buckets.parameters(pipeline),
             **stores.parameters(pipeline),
@@ -65,7 +74,7 @@ def template(
             **queues.resources(pipeline),
             **stores.resources(pipeline),
             "JobRole": job_role(pipeline, packaged.platform),
-            **job_resources.resources(pipeline, packaged),
+            **job_definitions.resources(pipeline, packaged),
             **functions.resources(pipeline, called),
             **flow.resources(),
             **alarms.resources(pipeline),

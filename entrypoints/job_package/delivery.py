@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from lakeward.adapters.s3.access import Access, split
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.job_package.building import MANIFEST, files_of
+from lakeward.entrypoints.job_package.assembly import MANIFEST, files_of
 
 _HASH: Final = "sha256"
 """The metadata of an object that has the hash of its content."""

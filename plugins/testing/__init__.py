@@ -13,42 +13,25 @@ declare are skipped by name; the report at the end of a session says which were 
 try:
     import pytest
 
-    _OF_TABLES = ("cases", "going_back", "laws", "machine", "numbers", "races", "small", "soft_deletes", "versions")
-    _OF_SOURCES = (
-        "column_names",
-        "feeds",
-        "full_loads",
-        "mended_rows",
-        "read_rows",
-        "restarts",
-        "sources",
-        "topics",
-        "values",
-    )
-    _OF_OTHERS = (
-        *("catalogues", "leases", "ledgers", "notifiers", "queues", "registrations"),
-        *("settings_stores", "vaults"),
-    )
-    _WITH_CHECKS = (*_OF_TABLES, *_OF_SOURCES, *_OF_OTHERS)
-    pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _WITH_CHECKS))
+    pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in ("cases", "feeds", "laws")))
 
     from lakeward.plugins.testing.bench import Bench, Law, Trial
     from lakeward.plugins.testing.cases import Case, Delivered, corpus
-    from lakeward.plugins.testing.catalogues import Catalogued, catalogue_contract
     from lakeward.plugins.testing.contract import table_contract, try_law
     from lakeward.plugins.testing.feeds import Feed
-    from lakeward.plugins.testing.laws import LAWS
-    from lakeward.plugins.testing.leases import Tenancy, lease_contract
-    from lakeward.plugins.testing.ledgers import ledger_contract
+    from lakeward.plugins.testing.laws.catalogues import Catalogued, catalogue_contract
+    from lakeward.plugins.testing.laws.leases import Tenancy, lease_contract
+    from lakeward.plugins.testing.laws.ledgers import ledger_contract
+    from lakeward.plugins.testing.laws.notifiers import NotifierUnderTest, notifier_contract
+    from lakeward.plugins.testing.laws.queues import Bell, queue_contract
+    from lakeward.plugins.testing.laws.registrations import FoundEntry, RegistrationUnderTest, registration_contract
+    from lakeward.plugins.testing.laws.secret_stores import Vault, secrets_contract
+    from lakeward.plugins.testing.laws.settings_stores import StoreUnderTest, settings_store_contract
+    from lakeward.plugins.testing.laws.sources.object_selection import source_contract
+    from lakeward.plugins.testing.laws.tables.random_histories import LAWS
     from lakeward.plugins.testing.moments import Moment
-    from lakeward.plugins.testing.notifiers import NotifierUnderTest, notifier_contract
-    from lakeward.plugins.testing.play import Lake, MemoryLake, Player
-    from lakeward.plugins.testing.queues import Bell, queue_contract
-    from lakeward.plugins.testing.registrations import FoundEntry, RegistrationUnderTest, registration_contract
+    from lakeward.plugins.testing.player import Lake, MemoryLake, Player
     from lakeward.plugins.testing.scripts import Item, Rows, Script
-    from lakeward.plugins.testing.settings_stores import StoreUnderTest, settings_store_contract
-    from lakeward.plugins.testing.sources import source_contract
-    from lakeward.plugins.testing.vaults import Vault, secrets_contract
 except ModuleNotFoundError as error:
     if error.name not in ("pytest", "hypothesis"):
         raise

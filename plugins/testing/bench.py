@@ -12,7 +12,7 @@ from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.facts import Capability
 from lakeward.core.schema import SCALARS
 from lakeward.plugins.testing.moments import Moment, rows_differ
-from lakeward.plugins.testing.play import CRASHES, Lake, MemoryLake, Player
+from lakeward.plugins.testing.player import CRASHES, Lake, MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, Script
 
 EXAMPLES: Final = 50

@@ -21,7 +21,7 @@ from lakeward.core.merge.facts import PARTIAL
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins.testing.bench import Law, Trial
 from lakeward.plugins.testing.moments import item_in_words
-from lakeward.plugins.testing.play import ABOUT_THE_COMMIT, CRASHES, Lake, Player
+from lakeward.plugins.testing.player import ABOUT_THE_COMMIT, CRASHES, Lake, Player
 from lakeward.plugins.testing.scripts import NAME, TOLERANT, Script
 
 _FOLDER: Final = files("lakeward.plugins.testing") / "corpus"

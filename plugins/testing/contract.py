@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakeward.core.errors import PluginError
 from lakeward.core.text.suggestions import nearest
 from lakeward.plugins.testing.bench import Bench, Law, Trial
-from lakeward.plugins.testing.laws import LAWS
+from lakeward.plugins.testing.laws.tables.random_histories import LAWS
 
 P = TypeVar("P")
 _SEEDS: Final = st.integers(0, 2**32)

@@ -16,7 +16,7 @@ from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Pos
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.fold import Row, apply
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.plugins.testing.histories import (
+from lakeward.plugins.testing.simulated_database import (
     SCHEMA,
     Features,
     Feed,

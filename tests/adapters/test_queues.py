@@ -10,7 +10,8 @@ from lakeward.adapters import poll
 from lakeward.adapters.memory import MemoryQueue
 from lakeward.core.ports import Notice
 from lakeward.plugins import Runtime
-from lakeward.plugins.testing import Bell, queue_contract, queues
+from lakeward.plugins.testing import Bell, queue_contract
+from lakeward.plugins.testing.laws import queues
 
 
 def in_memory() -> Bell:

@@ -14,7 +14,7 @@ from lakeward.adapters.dms.sharing import MOST_SHARE
 from lakeward.adapters.dms.transactions import table_of
 from lakeward.adapters.landed.csv import Dialect
 from lakeward.core.dimension import SHARE_FROM, TableName
-from lakeward.entrypoints.patterns import is_pattern, with_patterns
+from lakeward.entrypoints.settings.patterns import is_pattern, with_patterns
 
 PAGE = "docs/reference/dms-layouts.md"
 LAYOUTS = next(tables(text(PAGE)))

@@ -30,8 +30,8 @@ from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.merge.fold import Row, apply, columns_of
 from lakeward.core.schema import Type
 from lakeward.core.text.values import from_text, to_text
-from lakeward.entrypoints.histories import HistorySettings
-from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.settings.configuration import validate
+from lakeward.entrypoints.settings.models.history import HistorySettings
 
 PAGE, WINDOWS = "docs/explanation/history.md", "docs/explanation/why-not-window-functions.md"
 NAME = TableName("shop", "customer")

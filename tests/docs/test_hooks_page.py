@@ -27,7 +27,8 @@ from lakeward.core.pipeline.job import STEPS
 from lakeward.entrypoints.cli import main
 from lakeward.plugins import API, Registry, Runtime
 from lakeward.plugins.manager import load, registry_of
-from lakeward.plugins.testing import Bell, queue_contract, queues
+from lakeward.plugins.testing import Bell, queue_contract
+from lakeward.plugins.testing.laws import queues
 
 PAGE = "docs/extend/hooks.md"
 PORTS_OF_1_0 = (

@@ -12,7 +12,7 @@ from pages import codes, fences, sections, tables, text
 from lakeward.adapters.metrics.embedded import embedded_lines
 from lakeward.adapters.metrics.prometheus import prometheus_text
 from lakeward.core.reporting.figures import METRICS, PipelineFigures, TableFigures
-from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.settings.configuration import validate
 
 PAGE = "docs/reference/metrics.md"
 ORDERS = TableFigures(table="shop.orders", events_applied=1200, rows=1, held_keys=1, lag_seconds=12.5)

@@ -15,7 +15,7 @@ from lakeward.core.ledger.full_loads import Awaited
 from lakeward.core.progress import Progress
 from lakeward.core.reporting.notices import NoticeEntry, RunNotice, find_entries, of_strays
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.settings.configuration import validate
 
 PAGE = "docs/reference/notices.md"
 PERMISSION, POSTED = (json.loads(fence.content) for fence in fences(PAGE, "json"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pages import codes, sections, tables
 
+from lakeward.entrypoints.job_package.job_start import glue_job
 from lakeward.entrypoints.job_package.releases import RELEASES, TITLES, find_release
-from lakeward.entrypoints.job_package.start import glue_job
 
 PAGE = "docs/how-to/aws/package.md"
 

@@ -30,8 +30,9 @@ from lakeward.core.events import Sequences
 from lakeward.core.merge.change_log import HOLDING, Reason
 from lakeward.core.merge.counts import Counts
 from lakeward.core.operations.acknowledge import PASSABLE
-from lakeward.entrypoints import cli, reference
-from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints import cli
+from lakeward.entrypoints.settings import reference
+from lakeward.entrypoints.settings.configuration import validate
 
 FORMATS: Mapping[str, tuple[type[BaseModel], type[BaseModel]]] = {
     "iceberg": (IcebergOptions, TableOptions),

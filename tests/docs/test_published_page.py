@@ -10,8 +10,8 @@ import pytest
 from pages import fences
 
 from lakeward.core.dimension import TableName
-from lakeward.entrypoints.context import container_of
-from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.settings.configuration import validate
+from lakeward.entrypoints.startup.context import container_of
 
 PAGE = "docs/how-to/aws/published.md"
 SNIPPETS = [tomllib.loads(fence.content) for fence in fences(PAGE, "toml")]

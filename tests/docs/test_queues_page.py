@@ -18,7 +18,7 @@ from queues_of_aws import Clock, Sqs
 
 from lakeward.adapters.sqlite_queue import FILE, SqliteQueue
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.settings.configuration import validate
 
 PAGE = "docs/reference/queues.md"
 

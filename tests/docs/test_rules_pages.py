@@ -21,10 +21,10 @@ from lakeward.core.shaping.cells import shaped
 from lakeward.core.shaping.reshaping_rules import Sql
 from lakeward.core.shaping.shape import shape
 from lakeward.core.text.values import to_text
-from lakeward.entrypoints.quality import QualityRule
-from lakeward.entrypoints.rules import ColumnRule, column_rules
-from lakeward.entrypoints.sections import TableSettings
-from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.settings.configuration import validate
+from lakeward.entrypoints.settings.models.column_rules import ColumnRule, column_rules
+from lakeward.entrypoints.settings.models.quality_rules import QualityRule
+from lakeward.entrypoints.settings.models.sections import TableSettings
 
 COLUMNS, QUALITY = "docs/reference/column-rules.md", "docs/reference/quality-rules.md"
 (EXAMPLES,) = tables(sections(COLUMNS)["The rules"])

@@ -18,7 +18,7 @@ from lakeward.adapters.aws.parameters import build as build_parameters
 from lakeward.adapters.aws.published import read_tables
 from lakeward.adapters.dynamodb.settings import _KNOWN, ControlTable
 from lakeward.entrypoints.cli import main
-from lakeward.entrypoints.sections import StoresSettings
+from lakeward.entrypoints.settings.models.sections import StoresSettings
 from lakeward.plugins import Runtime
 from lakeward.plugins.manager import load, registry_of
 

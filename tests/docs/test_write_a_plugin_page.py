@@ -20,9 +20,9 @@ from repository import ROOT
 from lakeward.adapters.memory import MemoryTable
 from lakeward.core import ports
 from lakeward.entrypoints.cli import main
-from lakeward.entrypoints.new_plugin import Project
+from lakeward.entrypoints.plugin_project.scaffold import Project
 from lakeward.plugins.testing import Bench, Law, MemoryLake, try_law
-from lakeward.plugins.testing.small import LAWS
+from lakeward.plugins.testing.laws.tables.first_laws import LAWS
 
 PAGE = "docs/extend/write-a-plugin.md"
 OF_A_READER = ("lakeward.toml", "write.py")

@@ -16,9 +16,9 @@ from lakeward.core.dimension import TableName
 from lakeward.core.history.options import History
 from lakeward.core.history.stored_options import options_of
 from lakeward.entrypoints import container
-from lakeward.entrypoints.context import container_of, open_settings
-from lakeward.entrypoints.patterns import table_name
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
+from lakeward.entrypoints.settings.patterns import table_name
+from lakeward.entrypoints.startup.context import container_of, open_settings
 
 
 def test_the_rows_of_then_are_shown_and_those_that_are_not_are_counted(

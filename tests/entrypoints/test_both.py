@@ -10,7 +10,7 @@ import pytest
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import Track
-from lakeward.entrypoints.settings import Configured, validate
+from lakeward.entrypoints.settings.configuration import Configured, validate
 
 CUSTOMER, HISTORY = TableName("shop", "customer"), TableName("shop", "customer_history")
 BOTH: dict[str, Any] = {"key": ["id"], "mode": ["mirror", "history"]}

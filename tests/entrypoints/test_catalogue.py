@@ -10,7 +10,7 @@ from commands import Command
 
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Type
-from lakeward.entrypoints.context import open_settings
+from lakeward.entrypoints.startup.context import open_settings
 
 ORDERS = TableName("shop", "orders")
 SQL = "CREATE TABLE shop.orders (id int PRIMARY KEY, state text);"

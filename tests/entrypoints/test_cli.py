@@ -26,11 +26,12 @@ from lakeward.core.errors import CommitConflict, EngineLost, PluginError, SetupE
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.progress import Progress
-from lakeward.entrypoints import archive, cli
+from lakeward.entrypoints import cli
 from lakeward.entrypoints.commands import jars
 from lakeward.entrypoints.commands import plan as planning
 from lakeward.entrypoints.container import LateSpark
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
+from lakeward.entrypoints.startup import class_archive
 
 
 def every_command() -> Iterator[tuple[str, ...]]:
@@ -580,7 +581,7 @@ def test_the_archive_of_classes_is_told_in_a_document(
     there = tmp_path / "classes.jsa"
     there.write_bytes(b"classes")
     monkeypatch.setattr(jars, "fetch", lambda *_: None)
-    monkeypatch.setattr(archive, "make_archive", lambda _: there)
+    monkeypatch.setattr(class_archive, "make_archive", lambda _: there)
     document = lakeward("jars", "archive", "--json").document
     assert document["archive"] == {"path": str(there), "size": 7}
 

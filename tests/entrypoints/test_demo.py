@@ -31,14 +31,14 @@ from lakeward.core.ledger.objects import Limits
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Type
-from lakeward.entrypoints.demo import lakes, play, runs
+from lakeward.entrypoints.demo import lakes, run_process, walkthrough
 from lakeward.entrypoints.demo.capture import STYLE, Captured, capture
 from lakeward.entrypoints.demo.database import Database, RollBack, Row
 from lakeward.entrypoints.demo.folder import DATABASE, LAKE, LANDING, make_folder
-from lakeward.entrypoints.demo.runs import Run
+from lakeward.entrypoints.demo.run_process import Run
 from lakeward.entrypoints.demo.shop import CUSTOMERS, ORDER_LINES, PRODUCTS, TABLES, VISITS, Shop
 from lakeward.entrypoints.demo.verdict import Difference, compare
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
 
 OPENED = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -302,7 +302,7 @@ def test_a_demo_is_made_anew_only_on_request_and_what_is_not_its_own_stays(tmp_p
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    monkeypatch.setattr(runs, "_COMMAND", (sys.executable, "-c", textwrap.dedent(code)))
+    monkeypatch.setattr(run_process, "_COMMAND", (sys.executable, "-c", textwrap.dedent(code)))
 
 
 COMMITS = """
@@ -357,8 +357,8 @@ def test_a_kill_ends_all_that_the_run_started(tmp_path: Path, monkeypatch: pytes
 @pytest.fixture
 def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither Java nor jars are asked for."""
-    monkeypatch.setattr(play, "check_java", lambda: None)
-    monkeypatch.setattr(play, "fetch", lambda _jar, _progress: None)
+    monkeypatch.setattr(walkthrough, "check_java", lambda: None)
+    monkeypatch.setattr(walkthrough, "fetch", lambda _jar, _progress: None)
 
 
 @pytest.mark.usefixtures("bare_machine")

@@ -13,7 +13,7 @@ from deployments import LEASE, LEDGER, QUEUE, SOURCE, rendered, settings, write_
 
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.deployment.pipeline import read_pipeline
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
 
 RENDER = ("deploy", "render", "--platform", "glue")
 

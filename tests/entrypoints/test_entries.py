@@ -22,11 +22,11 @@ from lakeward.core.merge.change_log import Reason
 from lakeward.core.ports import Cells, Entry, Mended
 from lakeward.core.quarantine.repair import ADVICE, FIXABLE, check_mended
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.entrypoints import fixfile
-from lakeward.entrypoints.choosing import choice, moment
-from lakeward.entrypoints.entries import COLUMNS, REPLAY, Kept, document
-from lakeward.entrypoints.entries_view import print_entries, print_waiting, print_waiting_groups
-from lakeward.entrypoints.exporting import export
+from lakeward.entrypoints.commands.quarantine import fix_file
+from lakeward.entrypoints.commands.quarantine.export_file import export
+from lakeward.entrypoints.commands.quarantine.selection import choice, moment
+from lakeward.entrypoints.views.quarantine_entries import COLUMNS, REPLAY, Kept, document
+from lakeward.entrypoints.views.quarantine_tables import print_entries, print_waiting, print_waiting_groups
 
 NAME = TableName("shop", 'odd "item"')
 NAMES = ("id", "odd = 'name'", "\x7f#")
@@ -174,10 +174,10 @@ def test_a_file_that_nobody_touched_gives_the_cells_that_were_written(
     """Whatever characters names, cells, texts and reasons have."""
     file = tmp_path_factory.mktemp("fix") / "rows.toml"
     known = dict(zip(NAMES, cells, strict=True))
-    fixfile.write(DIMENSION, [(entry(text=text, detail=detail), Cells(known))], file)
-    [row] = fixfile.read(file, DIMENSION)
-    assert row == fixfile.Row("a.csv", 1, Mended(operation=Operation.UPDATE, cells=known))
-    [found] = fixfile.match([row], [entry()], str(NAME))
+    fix_file.write(DIMENSION, [(entry(text=text, detail=detail), Cells(known))], file)
+    [row] = fix_file.read(file, DIMENSION)
+    assert row == fix_file.Row("a.csv", 1, Mended(operation=Operation.UPDATE, cells=known))
+    [found] = fix_file.match([row], [entry()], str(NAME))
     assert found.mended == row.mended
 
 
@@ -186,34 +186,34 @@ def test_the_old_key_of_a_key_change_stands_in_the_file(tmp_path: Path) -> None:
     dimension = replace(DIMENSION, key=NAMES[:2], lateness=Unbounded())
     known = Cells({"id": "2", NAMES[1]: "same", NAMES[2]: None}, {"id": "1", NAMES[1]: UNSET})
     moved = entry(key='["2", "same"]', other_key='["1", "same"]')
-    fixfile.write(dimension, [(moved, known)], tmp_path / "rows.toml")
-    (row,) = fixfile.read(tmp_path / "rows.toml", dimension)
+    fix_file.write(dimension, [(moved, known)], tmp_path / "rows.toml")
+    (row,) = fix_file.read(tmp_path / "rows.toml", dimension)
     assert row.mended.old_key == {"id": "1", NAMES[1]: "same"}
     check_mended(dimension, replace(moved, mended=row.mended))
     text = (tmp_path / "rows.toml").read_text("utf-8")
     (tmp_path / "rows.toml").write_text(text.replace('"id" = "1"  # before', '"id" = 1  # before'), "utf-8")
     with pytest.raises(MendError, match="is not right"):
-        fixfile.read(tmp_path / "rows.toml", dimension)
+        fix_file.read(tmp_path / "rows.toml", dimension)
 
 
 def test_all_rows_that_are_not_in_quarantine_are_named() -> None:
-    row = fixfile.Row("a.csv", 1, Mended(operation=Operation.UPDATE, cells={}))
+    row = fix_file.Row("a.csv", 1, Mended(operation=Operation.UPDATE, cells={}))
     with pytest.raises(MendError, match=r"row 7; a\.csv, row 8 are not in quarantine"):
-        fixfile.match([row, replace(row, row=7), replace(row, row=8)], [entry()], str(NAME))
+        fix_file.match([row, replace(row, row=7), replace(row, row=8)], [entry()], str(NAME))
 
 
 def test_a_row_that_was_mended_is_written_as_it_was_mended(tmp_path: Path) -> None:
     mended = Mended(operation=Operation.DELETE, cells=dict.fromkeys(NAMES, "x"), time="2026-11-21 10:00:00")
     known = entry(reason=Reason.SEQUENCE, mended=mended, operation=None)
-    fixfile.write(DIMENSION, [(known, Cells())], tmp_path / "rows.toml")
-    assert [row.mended for row in fixfile.read(tmp_path / "rows.toml", DIMENSION)] == [mended]
+    fix_file.write(DIMENSION, [(known, Cells())], tmp_path / "rows.toml")
+    assert [row.mended for row in fix_file.read(tmp_path / "rows.toml", DIMENSION)] == [mended]
 
 
 def test_a_row_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     known = dict.fromkeys(NAMES, "x")
-    fixfile.write(DIMENSION, [(entry(), Cells(known)), (entry(), Cells(known))], tmp_path / "rows.toml")
+    fix_file.write(DIMENSION, [(entry(), Cells(known)), (entry(), Cells(known))], tmp_path / "rows.toml")
     with pytest.raises(MendError, match="twice"):
-        fixfile.read(tmp_path / "rows.toml", DIMENSION)
+        fix_file.read(tmp_path / "rows.toml", DIMENSION)
 
 
 def test_a_file_of_many_rows_is_taken_back_in_a_moment(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_file_of_many_rows_is_taken_back_in_a_moment(tmp_path: Path) -> None:
     file = tmp_path / "rows.toml"
     file.write_text(f"table = {json.dumps(str(NAME))}\n" + "".join(map(row.format, range(20_000))), "utf-8")
     begun = time.process_time()
-    assert len(fixfile.read(file, DIMENSION)) == 20_000
+    assert len(fix_file.read(file, DIMENSION)) == 20_000
     assert time.process_time() - begun < 5, "the time grows with the square of the rows"
 
 

@@ -11,10 +11,10 @@ from projects import DMS, write
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.context import open_settings
-from lakeward.entrypoints.findings import remember
-from lakeward.entrypoints.patterns import takes
-from lakeward.entrypoints.settings import Configured
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.patterns import takes
+from lakeward.entrypoints.startup.context import open_settings
+from lakeward.entrypoints.startup.findings import remember
 
 BASE = DMS + '[defaults]\nlateness = "1h"\nredelivery = 7\n'
 

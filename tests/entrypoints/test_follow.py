@@ -37,22 +37,22 @@ from lakeward.core.ledger.objects import Limits, Past, Taken
 from lakeward.core.pipeline.job import STEPS, Report
 from lakeward.core.ports import Notice
 from lakeward.core.settings.layers import MergedSettings, SettingsLayer, merge
-from lakeward.entrypoints import follow, joining
 from lakeward.entrypoints.commands import run as run_command
 from lakeward.entrypoints.commands.run import exit_code
 from lakeward.entrypoints.container import Container, remake
-from lakeward.entrypoints.context import complete
-from lakeward.entrypoints.failures import failure_of
-from lakeward.entrypoints.findings import Findings
-from lakeward.entrypoints.follow import Followed, follow_pipeline, follow_tables
-from lakeward.entrypoints.inbox import Inbox
-from lakeward.entrypoints.joining import Chosen, Joining
-from lakeward.entrypoints.line import Line, Turn
-from lakeward.entrypoints.settings import Configured, validate
-from lakeward.entrypoints.settings_watch import SettingsWatch
-from lakeward.entrypoints.stopping import Stop
-from lakeward.entrypoints.table_run import TableRun
-from lakeward.entrypoints.turns import Turns
+from lakeward.entrypoints.runtime import follower, join_run
+from lakeward.entrypoints.runtime.follower import Followed, follow_pipeline, follow_tables
+from lakeward.entrypoints.runtime.inbox import Inbox
+from lakeward.entrypoints.runtime.join_run import Chosen, Joining
+from lakeward.entrypoints.runtime.reporting.failures import failure_of
+from lakeward.entrypoints.runtime.scheduler import Line, Turn
+from lakeward.entrypoints.runtime.settings_watch import SettingsWatch
+from lakeward.entrypoints.runtime.stop_signal import Stop
+from lakeward.entrypoints.runtime.table_run import TableRun
+from lakeward.entrypoints.runtime.worker import Turns
+from lakeward.entrypoints.settings.configuration import Configured, validate
+from lakeward.entrypoints.startup.context import complete
+from lakeward.entrypoints.startup.findings import Findings
 from lakeward.plugins.manager import load
 
 NAMES = [TableName("shop", table) for table in ("customers", "orders", "lines")]
@@ -372,7 +372,7 @@ class Joint:
 @pytest.fixture
 def joint(monkeypatch: pytest.MonkeyPatch) -> Joint:
     made = Joint(Lake(joined=[DIM]))
-    monkeypatch.setattr(joining, "keep_up", made.keep_up)
+    monkeypatch.setattr(join_run, "keep_up", made.keep_up)
     return made
 
 
@@ -446,7 +446,7 @@ def test_an_alarm_of_a_batch_is_told_once_though_others_wait_behind_it() -> None
 
 
 def test_a_line_a_poll_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "_TELL_EVERY", 10.0)
+    monkeypatch.setattr(follower, "_TELL_EVERY", 10.0)
     with pytest.raises(AssertionError):
         test_nothing_is_said_while_nothing_happens_but_that_it_lives()
 
@@ -804,14 +804,14 @@ def test_of_tables_that_a_person_named_no_other_is_followed() -> None:
 
 
 def test_rules_that_are_refused_leave_the_settings_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, usual = waiting(*[(table, 1) for table in NAMES]), follow.check
+    lake, usual = waiting(*[(table, 1) for table in NAMES]), follower.check
 
     def check(container: Container, names: Sequence[TableName], pool: Executor) -> None:
         if NAMES[2] in names:
             raise ConfigError("shop.lines: Spark does not take this rule")
         usual(container, names, pool)
 
-    monkeypatch.setattr(follow, "check", check)
+    monkeypatch.setattr(follower, "check", check)
     stores = Stores(lake, {0.0: tables(*NAMES[:2]), 50.0: tables(*NAMES)})
     lake.arrivals += [(200.0, NAMES[0], 2)]
     ended, logs = stores.follow(400)
@@ -822,14 +822,14 @@ def test_rules_that_are_refused_leave_the_settings_of_before(monkeypatch: pytest
 
 
 def test_settings_that_cannot_be_checked_now_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, usual = waiting(*[(table, 1) for table in NAMES]), follow.check
+    lake, usual = waiting(*[(table, 1) for table in NAMES]), follower.check
 
     def check(container: Container, names: Sequence[TableName], pool: Executor) -> None:
         if NAMES[2] in names and lake.now < 100:
             raise AWAY
         usual(container, names, pool)
 
-    monkeypatch.setattr(follow, "check", check)
+    monkeypatch.setattr(follower, "check", check)
     ended, _ = Stores(lake, {0.0: tables(*NAMES[:2]), 50.0: tables(*NAMES)}).follow(400)
     assert (ended.chosen.tables, lake.state(NAMES[2])[1,]) == (NAMES, 1)
 

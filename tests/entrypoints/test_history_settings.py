@@ -15,7 +15,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByColumn, ByRun, ByTime, History, Kind, Shown, Surrogate, Track
 from lakeward.core.schema import Type
 from lakeward.core.settings.source_catalogue import Answer, Said, SourceColumn, SourceTable
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
 
 NAME = TableName("shop", "customer")
 COLUMNS = 'columns = { customer_id = "int", email = "string", region = "string", changed_at = "timestamp" }'

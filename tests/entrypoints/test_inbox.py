@@ -29,15 +29,15 @@ from lakeward.core.ledger.objects import Limits, Past, Taken
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import EXTEND_EVERY, Notice
-from lakeward.entrypoints import inbox as module
-from lakeward.entrypoints import turns
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.full_looks import FILE, FullLooks
-from lakeward.entrypoints.inbox import Inbox
-from lakeward.entrypoints.run import run_tables, settings_digests
-from lakeward.entrypoints.settings import Configured, validate
-from lakeward.entrypoints.stopping import Stop
-from lakeward.entrypoints.table_run import TableRun
+from lakeward.entrypoints.runtime import inbox as module
+from lakeward.entrypoints.runtime import worker
+from lakeward.entrypoints.runtime.discovery_schedule import FILE, FullLooks
+from lakeward.entrypoints.runtime.inbox import Inbox
+from lakeward.entrypoints.runtime.pipeline_run import run_tables, settings_digests
+from lakeward.entrypoints.runtime.stop_signal import Stop
+from lakeward.entrypoints.runtime.table_run import TableRun
+from lakeward.entrypoints.settings.configuration import Configured, validate
 from lakeward.plugins.manager import load
 
 ORDERS, LINES = NAMES = (TableName("shop", "orders"), TableName("shop", "lines"))
@@ -526,7 +526,7 @@ def test_notices_that_are_acknowledged_call_for_no_second_listing(
         return apply_changes(job, *more)
 
     lake.run()
-    monkeypatch.setattr(turns, "apply_changes", noted)
+    monkeypatch.setattr(worker, "apply_changes", noted)
     lake.deliver(ORDERS, 1)
     lake.queue.notices.append(Notice(TABLES[0], "1"))
     lake.run()

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from commands import Command
 
-from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.settings.configuration import validate
 
 
 def put(folder: Path, table: str, name: str, content: str) -> None:

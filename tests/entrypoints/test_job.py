@@ -14,8 +14,8 @@ from projects import DMS, ORDERS, write
 
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints import emr, glue, job
-from lakeward.entrypoints.context import open_settings
 from lakeward.entrypoints.job import JobFailed, read_arguments, tables_that_read
+from lakeward.entrypoints.startup.context import open_settings
 
 OF_GLUE = [
     *("--job-bookmark-option", "job-bookmark-disable", "--TempDir", "s3://tmp/", "--enable-metrics"),

@@ -13,8 +13,8 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByRun, History
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
-from lakeward.entrypoints.joined_view import lookups
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
+from lakeward.entrypoints.views.joined_tables import lookups
 
 NAME = TableName("dw", "dim")
 TABLES = """

@@ -15,9 +15,15 @@ from lakeward.core.joined.unshown import Unshown
 from lakeward.core.ports import Standing
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
-from lakeward.entrypoints import documents
-from lakeward.entrypoints.joined_view import JoinedStatus, lookups, planned_words, print_runs, status_document
-from lakeward.entrypoints.joining import JoinRun
+from lakeward.entrypoints.runtime.join_run import JoinRun
+from lakeward.entrypoints.views import documents
+from lakeward.entrypoints.views.joined_tables import (
+    JoinedStatus,
+    lookups,
+    planned_words,
+    print_runs,
+    status_document,
+)
 
 ORDERS = Source(table=TableName("shop", "orders"), columns={"id": "id"})
 CUSTOMER = Source(

@@ -15,11 +15,11 @@ from lakeward.adapters.memory import MemoryLedger
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, EngineLost, SetupError, TableError
 from lakeward.core.joined.keeping import JoinJob
-from lakeward.entrypoints import joining
-from lakeward.entrypoints.joining import Chosen, Joining, chosen, joined_of
-from lakeward.entrypoints.line import Turn
-from lakeward.entrypoints.settings import validate
-from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.runtime import join_run
+from lakeward.entrypoints.runtime.join_run import Chosen, Joining, chosen, joined_of
+from lakeward.entrypoints.runtime.scheduler import Turn
+from lakeward.entrypoints.runtime.stop_signal import Stop
+from lakeward.entrypoints.settings.configuration import validate
 
 CUSTOMER, ORDERS, LOG = (TableName("shop", name) for name in ("customer", "orders", "log"))
 DIM, SUMMARY = TableName("dw", "dim"), TableName("dw", "summary")
@@ -64,7 +64,7 @@ class Lake:
 @pytest.fixture
 def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
     made = Lake()
-    monkeypatch.setattr(joining, "keep_up", made.keep_up)
+    monkeypatch.setattr(join_run, "keep_up", made.keep_up)
     return made
 
 

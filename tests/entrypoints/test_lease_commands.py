@@ -19,7 +19,7 @@ from tenancies import DynamoDb
 from lakeward.adapters.dynamodb.lease import DynamoDbLease
 from lakeward.adapters.memory import MemoryLease
 from lakeward.core.ports import Term
-from lakeward.entrypoints.leasing import Tenure
+from lakeward.entrypoints.runtime.locks.writer_lease import Tenure
 
 
 def now() -> int:

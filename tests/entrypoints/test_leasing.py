@@ -14,9 +14,9 @@ from lakeward.adapters.memory import MemoryLease, MemorySource, MemoryTarget
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, LockedError, StoreUnreachable
 from lakeward.core.ports import Term
-from lakeward.entrypoints import leasing
 from lakeward.entrypoints.container import make_joined_upkeep
-from lakeward.entrypoints.leasing import Tenure
+from lakeward.entrypoints.runtime.locks import writer_lease
+from lakeward.entrypoints.runtime.locks.writer_lease import Tenure
 
 
 class Shared:
@@ -97,7 +97,7 @@ def test_a_process_that_crashed_keeps_it_until_its_time_is_over() -> None:
 
 def test_a_thread_renews_it_for_as_long_as_the_work_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three times in a term, by a clock that stands still here: the machine may be slow."""
-    monkeypatch.setattr(leasing, "_LEAST", 0.001)
+    monkeypatch.setattr(writer_lease, "_LEAST", 0.001)
     shared, renewed, often = Shared(), list[Term](), threading.Event()
     shared.lease.lasts = 30_000
 

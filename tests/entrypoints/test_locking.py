@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from lakeward.core.errors import ConfigError, LockedError
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
 
 HOLDER = """
 import sys
 from pathlib import Path
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -12,7 +12,7 @@ import structlog
 from commands import Command, Ended
 from projects import write
 
-from lakeward.entrypoints.logs import bind_run_ids, configure, ids_of_run, undoing
+from lakeward.entrypoints.runtime.reporting.logs import bind_run_ids, configure, ids_of_run, undoing
 
 TWO = (
     shop.SETTINGS

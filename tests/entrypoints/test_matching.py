@@ -10,7 +10,7 @@ from projects import DMS, MEMORY, write
 
 from lakeward.core.dimension import ORDERED, Lateness, Match, TableName, Within
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
 
 NAME = TableName("shop", "log")
 TABLE = """

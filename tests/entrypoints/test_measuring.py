@@ -26,11 +26,11 @@ from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.entrypoints import container as parts
 from lakeward.entrypoints.commands import run as running
-from lakeward.entrypoints.joining import JoinRun
-from lakeward.entrypoints.measuring import Measuring
-from lakeward.entrypoints.sections import MetricsSettings
-from lakeward.entrypoints.stopping import Stop
-from lakeward.entrypoints.table_run import TableRun
+from lakeward.entrypoints.runtime.join_run import JoinRun
+from lakeward.entrypoints.runtime.reporting.metrics import Measuring
+from lakeward.entrypoints.runtime.stop_signal import Stop
+from lakeward.entrypoints.runtime.table_run import TableRun
+from lakeward.entrypoints.settings.models.sections import MetricsSettings
 
 ORDERS, LINES = TableName("shop", "orders"), TableName("shop", "lines")
 NOW = 1_796_083_200_000_000

@@ -15,7 +15,7 @@ from commands import Command
 from repository import ports_as_written
 
 from lakeward.entrypoints.cli import main
-from lakeward.entrypoints.new_plugin import Project
+from lakeward.entrypoints.plugin_project.scaffold import Project
 from lakeward.plugins import Registry
 
 KINDS = ("source", "table", "queue")

@@ -28,10 +28,10 @@ from lakeward.core.reporting.notices import RunNotice
 from lakeward.entrypoints import container as parts
 from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.joining import JoinRun
-from lakeward.entrypoints.notifying import Notifying
-from lakeward.entrypoints.settings import validate
-from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.runtime.join_run import JoinRun
+from lakeward.entrypoints.runtime.reporting.notifications import Notifying
+from lakeward.entrypoints.runtime.stop_signal import Stop
+from lakeward.entrypoints.settings.configuration import validate
 
 NAMES = [TableName("shop", name) for name in ("orders", "lines")]
 TABLES = """
@@ -200,7 +200,7 @@ def test_of_an_error_that_is_none_of_ours_the_class_alone_is_told(
 ) -> None:
     pipeline.source.errors = {NAMES[0]: error("jdbc:x://db?user=u&password=hunter2")}
     assert pipeline.run().code == 4
-    monkeypatch.setattr("lakeward.entrypoints.findings._strays", lambda _kept: int("hunter2"))
+    monkeypatch.setattr("lakeward.entrypoints.startup.findings._strays", lambda _kept: int("hunter2"))
     with pytest.raises(ValueError, match="hunter2"):
         pipeline.run(1, "--debug")
     assert entries(hook) == [[("shop.orders", error.__name__)], [(None, "ValueError")]]
@@ -210,7 +210,7 @@ def test_of_an_error_that_is_none_of_ours_the_class_alone_is_told(
 
 def test_rows_of_no_table_are_told(pipeline: Pipeline, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
     stray = SimpleNamespace(object="0001", row=2)
-    monkeypatch.setattr("lakeward.entrypoints.findings._strays", lambda _kept: [stray])
+    monkeypatch.setattr("lakeward.entrypoints.startup.findings._strays", lambda _kept: [stray])
     assert pipeline.run().code == 3
     assert entries(hook) == [[(None, "strays")]]
 

@@ -25,8 +25,8 @@ from repository import ROOT, pyproject
 from lakeward.core.errors import ConfigError, SetupError
 from lakeward.entrypoints import glue, job
 from lakeward.entrypoints.commands import package
-from lakeward.entrypoints.job_package import building, wheels
-from lakeward.entrypoints.job_package.building import Order
+from lakeward.entrypoints.job_package import assembly, wheels
+from lakeward.entrypoints.job_package.assembly import Order
 from lakeward.entrypoints.job_package.delivery import replace_folder
 from lakeward.entrypoints.job_package.lock import environment_of, pins_of, read_lock
 from lakeward.entrypoints.job_package.own_wheel import make_own_wheel
@@ -56,7 +56,7 @@ def test_a_release_that_is_not_known_is_refused_with_those_that_are(platform: st
 
 def lock_and_need(release: Release, kind: str) -> tuple[set[str], set[str]]:
     """Return what lakeward declares for a release, and what of it its lock lacks or has in another version."""
-    project, asked = pyproject()["project"], order(release, kind, building.EXTRAS)
+    project, asked = pyproject()["project"], order(release, kind, assembly.EXTRAS)
     extras = [need for extra in asked.all_extras for need in project["optional-dependencies"][extra]]
     needs = [Requirement(need) for need in [*project["dependencies"], *extras]]
     pins, provided = read_lock(release, "x86_64"), asked.target.provided

@@ -25,13 +25,13 @@ from lakeward.core.schema import Schema, parse_type
 from lakeward.core.settings.source_catalogue import Answer, Said, SourceColumn, SourceTable
 from lakeward.entrypoints.commands.run import exit_code
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.follow import NoticeReceiver
-from lakeward.entrypoints.joining import Joining
-from lakeward.entrypoints.registering import Registrar
-from lakeward.entrypoints.run import run_tables
-from lakeward.entrypoints.settings import Configured, validate
-from lakeward.entrypoints.stopping import Stop
-from lakeward.entrypoints.table_run import TableRun
+from lakeward.entrypoints.runtime.follower import NoticeReceiver
+from lakeward.entrypoints.runtime.join_run import Joining
+from lakeward.entrypoints.runtime.pipeline_run import run_tables
+from lakeward.entrypoints.runtime.registration import Registrar
+from lakeward.entrypoints.runtime.stop_signal import Stop
+from lakeward.entrypoints.runtime.table_run import TableRun
+from lakeward.entrypoints.settings.configuration import Configured, validate
 from lakeward.plugins.manager import load
 
 ORDERS = TableName("shop", "orders")

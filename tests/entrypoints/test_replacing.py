@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from lakeward.core.errors import ConfigError, LockedError
-from lakeward.entrypoints.replacing import place, replacing
+from lakeward.entrypoints.commands.common.folder_replacement import place, replacing
 
 KILLED = """
 import os, sys
-from lakeward.entrypoints.replacing import place, replacing
+from lakeward.entrypoints.commands.common.folder_replacement import place, replacing
 left = int(sys.argv[1])
 def count(event, arguments):
     global left

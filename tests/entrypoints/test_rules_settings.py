@@ -18,9 +18,9 @@ from lakeward.core.shaping.column_rules import Cast, Default
 from lakeward.core.shaping.file_rules import Inputs, NullShare
 from lakeward.core.shaping.quality_rules import Action, NotNull, Range
 from lakeward.core.shaping.reshaping_rules import Flatten
-from lakeward.entrypoints.rules import Hash, column_rules
-from lakeward.entrypoints.settings import load
-from lakeward.entrypoints.shaping import long_enough
+from lakeward.entrypoints.settings.configuration import load
+from lakeward.entrypoints.settings.models.column_rules import Hash, column_rules
+from lakeward.entrypoints.startup.shapers import long_enough
 
 NAME = TableName("shop", "orders")
 ORDERS = """

@@ -14,8 +14,8 @@ from lakeward.core.pipeline.job import Job
 from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import Kind, Policies, Policy
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.patterns import table_name
-from lakeward.entrypoints.settings import Configured, load
+from lakeward.entrypoints.settings.configuration import Configured, load
+from lakeward.entrypoints.settings.patterns import table_name
 
 ORDERS = """
     [tables."shop.orders"]

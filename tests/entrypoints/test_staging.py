@@ -11,7 +11,7 @@ import pytest
 from lakeward.adapters.spark import session
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.settings.configuration import validate
 
 
 def staging(warehouse: str, **spark: Any) -> str | None:

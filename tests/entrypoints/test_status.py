@@ -26,7 +26,7 @@ from lakeward.core.ledger.objects import Notes
 from lakeward.core.progress import Progress
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.core.reporting.failures import Failure
-from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.views import documents, terminal
 
 
 def progress() -> Progress:
@@ -97,7 +97,7 @@ def test_a_time_of_a_year_that_python_has_not_is_shown(
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_any_time_that_a_table_may_hold_has_a_text(micros: int) -> None:
-    assert view.local_time(micros, exact=True).count(":") == 2
+    assert terminal.local_time(micros, exact=True).count(":") == 2
     assert str(documents.time(micros)).endswith("Z")
 
 

@@ -18,9 +18,9 @@ import shop
 import third_party
 from projects import write
 
-from lakeward.entrypoints import stopping
-from lakeward.entrypoints.locking import locked
-from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.runtime import stop_signal
+from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
+from lakeward.entrypoints.runtime.stop_signal import Stop
 
 TraceFunction: TypeAlias = Callable[[FrameType, str, object], object]
 
@@ -123,7 +123,7 @@ def test_a_signal_in_the_midst_of_a_pause_ends_it() -> None:
 @pytest.mark.timeout(60)
 def test_asked_at_any_instruction_of_a_pause_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python answers signals between any two of them, within what a pause calls as well."""
-    monkeypatch.setattr(stopping, "ALERT", 0.01)  # behind the first wait there are instructions, too
+    monkeypatch.setattr(stop_signal, "ALERT", 0.01)  # behind the first wait there are instructions, too
     instructions = _paused(asking_at=0)
     assert instructions > 10
     for instruction in range(1, instructions + 1):

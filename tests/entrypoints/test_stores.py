@@ -20,13 +20,13 @@ from lakeward.core.dimension import Dimension, Ordered, TableName
 from lakeward.core.errors import ConfigError, LakewardError, PluginError, StoreUnreachable, TableError
 from lakeward.core.ports import Standing
 from lakeward.core.settings.secrets import SecretName
-from lakeward.entrypoints import reference
 from lakeward.entrypoints.api import run
-from lakeward.entrypoints.context import open_settings
-from lakeward.entrypoints.secret_masking import HIDDEN, is_secret, mask_secrets, mask_urls
-from lakeward.entrypoints.settings import Configured, load, of_program
-from lakeward.entrypoints.stopping import Stop
-from lakeward.entrypoints.stores import address
+from lakeward.entrypoints.runtime.stop_signal import Stop
+from lakeward.entrypoints.settings import reference
+from lakeward.entrypoints.settings.configuration import Configured, load, of_program
+from lakeward.entrypoints.settings.secret_masking import HIDDEN, is_secret, mask_secrets, mask_urls
+from lakeward.entrypoints.settings.stores import address
+from lakeward.entrypoints.startup.context import open_settings
 
 STORE = """
     [settings]

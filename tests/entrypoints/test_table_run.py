@@ -11,7 +11,7 @@ from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.schema import Schema
-from lakeward.entrypoints.table_run import TableRun, caution_words, row_cautions
+from lakeward.entrypoints.runtime.table_run import TableRun, caution_words, row_cautions
 
 LOAD, CHANGE = Position(1, LOAD_SEQUENCE, 1, 1), Position(1, 7, 2, 1)
 READ, UPDATE = Operation.READ, Operation.UPDATE

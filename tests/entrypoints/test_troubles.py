@@ -8,7 +8,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, SourceError
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.core.reporting.failures import Failure
-from lakeward.entrypoints.troubles import print_alarms, print_errors, print_failures
+from lakeward.entrypoints.views.error_groups import print_alarms, print_errors, print_failures
 
 ITEM, ITEMS, OTHER = TableName("shop", "item"), TableName("shop", "items"), TableName("shop", "other")
 

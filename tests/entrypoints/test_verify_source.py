@@ -30,8 +30,8 @@ from lakeward.core.verification.compared_columns import ComparedColumns
 from lakeward.core.verification.source_places import SourcePlace
 from lakeward.entrypoints import container
 from lakeward.entrypoints.commands import verify
-from lakeward.entrypoints.patterns import table_name
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
+from lakeward.entrypoints.settings.patterns import table_name
 from lakeward.plugins import Runtime
 
 SETTINGS = """

@@ -44,7 +44,7 @@ from lakeward.entrypoints.deployment.packaged_job import read_package
 from lakeward.entrypoints.deployment.pipeline import read_pipeline
 from lakeward.entrypoints.deployment.template import template
 from lakeward.entrypoints.job_package.releases import newest_release
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
 
 COLUMNS = {"id": "int", "name": "string", "price": "decimal(8,2)"}
 BEGAN = datetime(2026, 11, 21, 9, tzinfo=UTC)

@@ -34,7 +34,7 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Entry, Resolved
 from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import SchemaChange
-from lakeward.plugins.testing.play import Player
+from lakeward.plugins.testing.player import Player
 
 Break = Callable[[pytest.MonkeyPatch, Player], None]
 

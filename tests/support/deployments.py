@@ -13,10 +13,10 @@ from fake_index import make_wheel
 from lakeward.entrypoints.deployment.packaged_job import read_package
 from lakeward.entrypoints.deployment.pipeline import Dms, read_pipeline
 from lakeward.entrypoints.deployment.template import template
-from lakeward.entrypoints.job_package import start
-from lakeward.entrypoints.job_package.building import MANIFEST
+from lakeward.entrypoints.job_package import job_start
+from lakeward.entrypoints.job_package.assembly import MANIFEST
 from lakeward.entrypoints.job_package.releases import find_release
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
 
 JOBS = "s3://deployed-jobs/lakeward"
 
@@ -71,14 +71,14 @@ def write_package(
     folder: Path, platform: str, kind: str = "iceberg", release: str | None = None, wheels: Sequence[Path] = ()
 ) -> Path:
     """Write what `lakeward package` does, with these wheels, or with some that have next to nothing in them."""
-    (folder / start.WHEELS).mkdir(parents=True)
+    (folder / job_start.WHEELS).mkdir(parents=True)
     names = {"glue": "glue", "emr-serverless": "emr"}
     known = find_release(names[platform], release or {"glue": "5.1", "emr-serverless": "emr-7.14.0"}[platform])
-    files = [Path(shutil.copy(wheel, folder / start.WHEELS)).name for wheel in wheels]
-    files = files or [make_wheel(folder / start.WHEELS, name).name for name in ("lakeward", "pydantic")]
-    (folder / start.SCRIPT).write_text(start.script(known), "utf-8")
-    glue = {"create-job": start.glue_job(known, kind, files, JOBS, f"{JOBS}/lakeward.toml")}
-    emr = {"start-job-run": start.serverless_job(JOBS, f"{JOBS}/lakeward.toml")}
+    files = [Path(shutil.copy(wheel, folder / job_start.WHEELS)).name for wheel in wheels]
+    files = files or [make_wheel(folder / job_start.WHEELS, name).name for name in ("lakeward", "pydantic")]
+    (folder / job_start.SCRIPT).write_text(job_start.script(known), "utf-8")
+    glue = {"create-job": job_start.glue_job(known, kind, files, JOBS, f"{JOBS}/lakeward.toml")}
+    emr = {"start-job-run": job_start.serverless_job(JOBS, f"{JOBS}/lakeward.toml")}
     manifest = {
         "platform": known.platform,
         "release": known.name,

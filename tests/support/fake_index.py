@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from lakeward.entrypoints.job_package import building, wheels
+from lakeward.entrypoints.job_package import assembly, wheels
 from lakeward.entrypoints.job_package.lock import Pin
 from lakeward.entrypoints.job_package.wheels import Target, Wheel
 
@@ -56,5 +56,5 @@ def index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let packages be made of these distributions, and of a lakeward that needs some of them."""
     monkeypatch.setattr(wheels, "download", download)
     pins = {name: Pin(name, Version("1.0"), ["00"]) for name in SOURCES}
-    monkeypatch.setattr(building, "read_lock", lambda release, machine: pins)
-    monkeypatch.setattr(building, "make_own_wheel", lambda folder: make_wheel(folder, "lakeward", OF_LAKEWARD))
+    monkeypatch.setattr(assembly, "read_lock", lambda release, machine: pins)
+    monkeypatch.setattr(assembly, "make_own_wheel", lambda folder: make_wheel(folder, "lakeward", OF_LAKEWARD))

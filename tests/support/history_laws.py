@@ -18,7 +18,7 @@ from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.delivery import Resolution
 from lakeward.core.merge.fold import Row, apply, columns_of
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.plugins.testing.histories import Features, Feed, batches, feed, with_repeats
+from lakeward.plugins.testing.simulated_database import Features, Feed, batches, feed, with_repeats
 
 TRACKS = (Track(), Track(frozenset({"a"}), but=False), Track(frozenset({"a"})))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakeward.core.events import ChangeEvent, Key, Operation
-from lakeward.plugins.testing.histories import Feed
+from lakeward.plugins.testing.simulated_database import Feed
 
 Image = Mapping[str, object]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakeward.plugins.testing.moments import Moment
-from lakeward.plugins.testing.play import CRASHES, UNCOMMITTED, Crash, Lake, MemoryLake, Player
-from lakeward.plugins.testing.scripted import ScriptedSource
+from lakeward.plugins.testing.player import CRASHES, UNCOMMITTED, Crash, Lake, MemoryLake, Player
+from lakeward.plugins.testing.scripted_source import ScriptedSource
 from lakeward.plugins.testing.scripts import (
     NAME,
     PACKED,

@@ -8,7 +8,8 @@ import pytest
 
 from lakeward.adapters.spark.line import LINES as SPARKS
 from lakeward.adapters.spark.line import line
-from lakeward.plugins.testing import LAWS, soft_deletes
+from lakeward.plugins.testing import LAWS
+from lakeward.plugins.testing.laws.tables import soft_deletes
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.delivery import Delivery, Resolution
 from lakeward.core.merge.fold import Row, apply, row_of
 from lakeward.core.merge.settle import absorb, settle
-from lakeward.plugins.testing.histories import (
+from lakeward.plugins.testing.simulated_database import (
     Features,
     Feed,
     batches,

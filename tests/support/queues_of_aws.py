@@ -16,7 +16,8 @@ from moto.sqs import models
 
 from lakeward.adapters.sqs import access
 from lakeward.adapters.sqs.queue import SqsQueue
-from lakeward.plugins.testing import Bell, queues
+from lakeward.plugins.testing import Bell
+from lakeward.plugins.testing.laws import queues
 
 NUMBERS = count(1)
 VISIBILITY = 60

@@ -14,8 +14,8 @@ from lakeward.core.shaping.cells import shaped
 from lakeward.core.shaping.recomputed_columns import Remaking
 from lakeward.core.shaping.shape import Shape
 from lakeward.core.shaping.shaped_source import ShapedSource, Shaper, TableRules
-from lakeward.plugins.testing.play import Lake, Moment, Player
-from lakeward.plugins.testing.scripted import ScriptedSource
+from lakeward.plugins.testing.player import Lake, Moment, Player
+from lakeward.plugins.testing.scripted_source import ScriptedSource
 from lakeward.plugins.testing.scripts import PACKED, Rows, Script
 
 SECRETS = {"env:PEPPER": b"0123456789abcdef"}

@@ -14,8 +14,8 @@ from lakeward.core.history.stored_options import options_of
 from lakeward.core.history.versions import Version
 from lakeward.core.merge.fold import row_of
 from lakeward.core.progress import Progress
-from lakeward.entrypoints.patterns import table_name
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
+from lakeward.entrypoints.settings.patterns import table_name
 
 HISTORY = """
 [tables."shop.customer"]

@@ -17,7 +17,7 @@ from lakeward.adapters.landed.csv import Dialect, fields_in, records
 from lakeward.adapters.landed.layout import OP, OPERATIONS, Expected
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.plugins.testing.histories import SCHEMA, Features, State, feed
+from lakeward.plugins.testing.simulated_database import SCHEMA, Features, State, feed
 
 TABLES = (TableName("a", "b"), TableName("b", "a"), TableName("odd, one", 'say "so"'), TableName("a", "c"))
 """Two whose schema and name are each other's, and one whose names must be quoted."""

@@ -19,7 +19,7 @@ from lakeward.adapters.aws.published import read_pipeline, read_tables
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.settings.layers import merge
-from lakeward.entrypoints.context import open_settings
+from lakeward.entrypoints.startup.context import open_settings
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import StoreUnderTest, settings_store_contract
 

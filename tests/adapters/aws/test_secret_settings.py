@@ -17,7 +17,7 @@ from lakeward.adapters.aws.hudi_job import read_parameters
 from lakeward.adapters.aws.secret_settings import build
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.context import open_settings
+from lakeward.entrypoints.startup.context import open_settings
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import StoreUnderTest, settings_store_contract
 

@@ -19,7 +19,7 @@ from lakeward.core.schema import parse_type
 from lakeward.core.settings.secrets import Secret
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.entrypoints.cli import main
-from lakeward.entrypoints.context import open_settings
+from lakeward.entrypoints.startup.context import open_settings
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import Catalogued, catalogue_contract
 

@@ -13,8 +13,8 @@ from lakeward.adapters.dms.source import DmsSource
 from lakeward.core.pipeline.job import Prepared
 from lakeward.core.pipeline.preparation import prepare
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.patterns import table_name
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
+from lakeward.entrypoints.settings.patterns import table_name
 
 pytestmark = pytest.mark.spark
 

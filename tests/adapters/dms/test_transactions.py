@@ -32,7 +32,7 @@ from lakeward.core.ledger.writer import Books
 from lakeward.core.pipeline.job import STEPS, Job, Watch, unwatched
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch
-from lakeward.plugins.testing.play import Crash
+from lakeward.plugins.testing.player import Crash
 
 State = Mapping[int, Mapping[str, object]]
 

@@ -18,7 +18,7 @@ from lakeward.adapters.dynamodb.settings import ControlTable, WrittenControlTabl
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.ports import StatusBoard, TableStatus
 from lakeward.entrypoints.api import run
-from lakeward.entrypoints.context import open_settings
+from lakeward.entrypoints.startup.context import open_settings
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import StoreUnderTest, settings_store_contract
 

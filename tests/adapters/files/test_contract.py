@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 from lakeward.adapters import files
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.schema import Column, parse_type
-from lakeward.plugins.testing import Feed, Item, other_rows, restarts, source_contract
+from lakeward.plugins.testing import Feed, Item, source_contract
 from lakeward.plugins.testing.feeds import Law
+from lakeward.plugins.testing.laws.sources import log_restarts, other_tables
 
 pytestmark = pytest.mark.spark
 
@@ -144,7 +145,7 @@ def of_messages(spark: SparkSession, tmp_path: Path) -> Feed:
     return replace(own, put_load=None, put_named=None, put_mixed=put_mixed)
 
 
-@pytest.mark.parametrize("law", [*restarts.LAWS, *other_rows.LAWS])
+@pytest.mark.parametrize("law", [*log_restarts.LAWS, *other_tables.LAWS])
 def test_messages_hold_the_laws_of_logs_and_of_other_tables(law: Law, spark: SparkSession, tmp_path: Path) -> None:
     law(of_messages(spark, tmp_path))
 

@@ -15,8 +15,9 @@ from landed_feeds import Form, Line
 
 from lakeward.adapters import files
 from lakeward.core.dimension import Dimension
-from lakeward.plugins.testing import Feed, Item, topics
+from lakeward.plugins.testing import Feed, Item
 from lakeward.plugins.testing.feeds import BEGIN, Law
+from lakeward.plugins.testing.laws.sources import topic_restarts
 
 
 def message(item: Item) -> Line:
@@ -49,6 +50,6 @@ def feed(request: pytest.FixtureRequest, tmp_path: Path) -> Feed:
     return replace(own, put_load=None, put_named=None, put_offsets=put_offsets)
 
 
-@pytest.mark.parametrize("law", topics.LAWS)
+@pytest.mark.parametrize("law", topic_restarts.LAWS)
 def test_files_of_a_sink_hold_the_laws_of_topics(law: Law, feed: Feed) -> None:
     law(feed)

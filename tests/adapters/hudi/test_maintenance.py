@@ -18,7 +18,7 @@ from lakeward.adapters.hudi.timeline import Timeline
 from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Schema
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
 
 pytestmark = [pytest.mark.spark, pytest.mark.hudi]
 

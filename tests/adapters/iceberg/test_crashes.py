@@ -9,7 +9,7 @@ from project import Project
 from pyiceberg.catalog import load_catalog
 
 from lakeward.adapters.iceberg.change import Change
-from lakeward.plugins.testing.play import Crash
+from lakeward.plugins.testing.player import Crash
 
 pytestmark = pytest.mark.spark
 

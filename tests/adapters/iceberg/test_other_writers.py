@@ -18,8 +18,8 @@ from lakeward.core.errors import CommitConflict
 from lakeward.core.pipeline.job import ATTEMPTS
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.patterns import table_name
-from lakeward.entrypoints.settings import load
+from lakeward.entrypoints.settings.configuration import load
+from lakeward.entrypoints.settings.patterns import table_name
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
-from lakeward.plugins.testing.play import MemoryLake, Player
+from lakeward.plugins.testing.player import MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Script
 
 pytestmark = pytest.mark.spark

@@ -27,17 +27,18 @@ from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, parse_type
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime
-from lakeward.plugins.testing import Feed, Item, read_rows, sources
+from lakeward.plugins.testing import Feed, Item
 from lakeward.plugins.testing.contract import port_contract
 from lakeward.plugins.testing.feeds import BEGIN, COLUMNS, DIMENSION, EPOCH, OTHER
+from lakeward.plugins.testing.laws.sources import object_selection, read_rows
 
 LAWS: Final = [
-    sources.what_is_taken_is_taken_again_until_it_is_applied,
-    sources.what_was_applied_is_not_taken_again,
-    sources.a_listing_from_the_last_object_on_finds_the_same,
-    sources.what_is_read_again_is_the_same_to_the_position,
-    sources.a_table_is_read_by_what_its_source_calls_it,
-    sources.what_is_archived_is_what_was_applied,
+    object_selection.what_is_taken_is_taken_again_until_it_is_applied,
+    object_selection.what_was_applied_is_not_taken_again,
+    object_selection.a_listing_from_the_last_object_on_finds_the_same,
+    object_selection.what_is_read_again_is_the_same_to_the_position,
+    object_selection.a_table_is_read_by_what_its_source_calls_it,
+    object_selection.what_is_archived_is_what_was_applied,
     read_rows.each_row_has_a_place_of_its_own,
     read_rows.facts_bound_the_rows,
 ]
@@ -114,8 +115,8 @@ class GoesByItsOwnName(JdbcSource):
 
 
 BROKEN: Final[Mapping[Callable[[Feed], None], type[JdbcSource]]] = {
-    sources.what_is_taken_is_taken_again_until_it_is_applied: RemovesWhatItReads,
-    sources.a_table_is_read_by_what_its_source_calls_it: GoesByItsOwnName,
+    object_selection.what_is_taken_is_taken_again_until_it_is_applied: RemovesWhatItReads,
+    object_selection.a_table_is_read_by_what_its_source_calls_it: GoesByItsOwnName,
 }
 
 

@@ -22,25 +22,26 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.plugins import Runtime
-from lakeward.plugins.testing import Feed, Item, other_rows, read_rows, restarts, sources
+from lakeward.plugins.testing import Feed, Item
 from lakeward.plugins.testing.contract import port_contract
 from lakeward.plugins.testing.feeds import COLUMNS, EPOCH
+from lakeward.plugins.testing.laws.sources import log_restarts, object_selection, other_tables, read_rows
 
 _OF_OTHERS: Final = (
-    sources.an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it,
-    sources.an_object_that_changed_after_it_was_applied_stops_the_table,
-    sources.an_object_that_comes_late_is_taken_and_said_to_be_late,
-    sources.a_truncation_is_one_truncate_at_its_place,
-    other_rows.an_object_of_other_tables_alone_is_not_passed_over_in_silence,
+    object_selection.an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it,
+    object_selection.an_object_that_changed_after_it_was_applied_stops_the_table,
+    object_selection.an_object_that_comes_late_is_taken_and_said_to_be_late,
+    object_selection.a_truncation_is_one_truncate_at_its_place,
+    other_tables.an_object_of_other_tables_alone_is_not_passed_over_in_silence,
 )
 """Laws that say nothing of a log, whose messages do not change, and of which none comes late in its partition; and
 two that Spark is needed for, of what the source of files does alone."""
 
 LAWS: Final = [
     law
-    for law in sources.LAWS
+    for law in object_selection.LAWS
     if law not in _OF_OTHERS
-    and law.__module__ in {part.__name__ for part in (sources, read_rows, restarts, other_rows)}
+    and law.__module__ in {part.__name__ for part in (object_selection, read_rows, log_restarts, other_tables)}
 ]
 
 

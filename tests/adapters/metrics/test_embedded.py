@@ -12,7 +12,7 @@ import pytest
 from lakeward.adapters.metrics.embedded import embedded_lines
 from lakeward.core.errors import ConfigError
 from lakeward.core.reporting.figures import METRICS, PipelineFigures, TableFigures
-from lakeward.entrypoints.sections import MetricsSettings
+from lakeward.entrypoints.settings.models.sections import MetricsSettings
 from lakeward.plugins.options import validated
 
 STRING = {"type": "string", "pattern": "^(.*)$", "minLength": 1}

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from lakeward.adapters.notifiers import build_log
 from lakeward.core.errors import ConfigError
 from lakeward.plugins import Runtime
-from lakeward.plugins.testing.notifiers import NOTICE
+from lakeward.plugins.testing.laws.notifiers import NOTICE
 
 RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
 

@@ -20,7 +20,7 @@ from lakeward.core.errors import ConfigError, SetupError, StoreUnreachable
 from lakeward.core.ports import Notifier
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import NotifierUnderTest, notifier_contract
-from lakeward.plugins.testing.notifiers import NOTICE
+from lakeward.plugins.testing.laws.notifiers import NOTICE
 
 NUMBERS = count(1)
 RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))

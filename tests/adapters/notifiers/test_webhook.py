@@ -16,7 +16,7 @@ from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.ports import Notifier
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import NotifierUnderTest, notifier_contract
-from lakeward.plugins.testing.notifiers import NOTICE
+from lakeward.plugins.testing.laws.notifiers import NOTICE
 
 
 def webhook(url: str, timeout: float = 30) -> Notifier:

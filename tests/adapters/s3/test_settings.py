@@ -12,7 +12,7 @@ from projects import MEMORY, write
 
 from lakeward.adapters.s3.settings import build
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.context import open_settings
+from lakeward.entrypoints.startup.context import open_settings
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import StoreUnderTest, settings_store_contract
 

@@ -13,7 +13,7 @@ from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.merge.change_log import Memory, Reason, Record, next_mark
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.progress import Progress
-from lakeward.plugins.testing.histories import SCHEMA
+from lakeward.plugins.testing.simulated_database import SCHEMA
 
 DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Within(24))
 

@@ -21,8 +21,8 @@ from lakeward.core.merge.facts import PARTIAL, BatchFacts
 from lakeward.core.merge.fold import apply
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema_changes.evolution import Evolution
-from lakeward.plugins.testing.histories import Features, feed
 from lakeward.plugins.testing.scripts import NAME, PACKED
+from lakeward.plugins.testing.simulated_database import Features, feed
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 

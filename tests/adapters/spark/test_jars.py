@@ -17,7 +17,7 @@ import pytest
 from lakeward.adapters.spark import jars
 from lakeward.adapters.spark.jars import Jar, cache, fetch, is_cached, locked, select_jars
 from lakeward.core.errors import SetupError
-from lakeward.entrypoints.view import Download
+from lakeward.entrypoints.views.terminal import Download
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 

@@ -16,7 +16,7 @@ from lakeward.adapters.sqs.queue import SqsQueue
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.ports import Notice
 from lakeward.plugins.testing import Bell, queue_contract
-from lakeward.plugins.testing.queues import TABLES
+from lakeward.plugins.testing.laws.queues import TABLES
 
 EVENTS = Path(__file__).parents[1] / "aws" / "events"
 ORDERS, LINES = TABLES

@@ -14,7 +14,7 @@ from lakes import Lake, play_both
 from lakeward.adapters.delta.options import TableOptions as DeltaOptions
 from lakeward.adapters.hudi.options import TableOptions as HudiOptions
 from lakeward.adapters.iceberg.options import TableOptions as IcebergOptions
-from lakeward.plugins.testing.images import pack_images
+from lakeward.plugins.testing.laws.tables.image_match import pack_images
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

@@ -34,7 +34,7 @@ from lakeward.core.pipeline.discovery import look
 from lakeward.core.pipeline.job import STEPS, Job, Report, Watch, unwatched
 from lakeward.core.pipeline.steps import apply_changes, truncate
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.plugins.testing.histories import Features, feed
+from lakeward.plugins.testing.simulated_database import Features, feed
 
 NAME = TableName("shop", "item")
 SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "b")))

@@ -15,7 +15,7 @@ from lakeward.core.merge.facts import BatchFacts, ObjectFacts
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.progress import Progress
 from lakeward.core.reporting.alarms import alarms
-from lakeward.plugins.testing.histories import SCHEMA
+from lakeward.plugins.testing.simulated_database import SCHEMA
 
 DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=())
 

@@ -15,7 +15,7 @@ from lakeward.core.history.options import History
 from lakeward.core.merge.change_log import Memory, trim
 from lakeward.core.merge.delivery import Delivery
 from lakeward.core.merge.settle import absorb, settle
-from lakeward.plugins.testing.histories import SCHEMA
+from lakeward.plugins.testing.simulated_database import SCHEMA
 
 MIRROR = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",))
 INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE

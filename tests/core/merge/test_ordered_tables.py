@@ -23,7 +23,7 @@ from lakeward.core.merge.settle import settle
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch
-from lakeward.plugins.testing.histories import SCHEMA
+from lakeward.plugins.testing.simulated_database import SCHEMA
 
 DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=ORDERED)
 UNIQUE = replace(DIMENSION, sequences=Sequences.UNIQUE)

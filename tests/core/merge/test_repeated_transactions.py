@@ -14,7 +14,7 @@ from model_laws import Player
 from lakeward.core.dimension import Deletes, Dimension, TableName, Unbounded
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import History
-from lakeward.plugins.testing.histories import SCHEMA
+from lakeward.plugins.testing.simulated_database import SCHEMA
 
 ITEM = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Unbounded())
 KEYS = (1, 2, 3)

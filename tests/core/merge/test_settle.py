@@ -12,7 +12,7 @@ from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.delivery import Resolution
-from lakeward.plugins.testing.histories import SCHEMA
+from lakeward.plugins.testing.simulated_database import SCHEMA
 
 DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",))
 UNBOUNDED = Unbounded()

@@ -16,7 +16,7 @@ from lakeward.core.history.options import History
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.delivery import Resolution
 from lakeward.core.merge.ties import cautions
-from lakeward.plugins.testing.histories import SCHEMA
+from lakeward.plugins.testing.simulated_database import SCHEMA
 
 HELD = Dimension(
     name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Unbounded(), ties=Ties.QUARANTINE

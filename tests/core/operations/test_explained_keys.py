@@ -24,7 +24,15 @@ from lakeward.core.merge.fold import Row, apply
 from lakeward.core.operations.explain import explain
 from lakeward.core.operations.key_state import Known, Refused, Remembered, Stored
 from lakeward.core.progress import Progress
-from lakeward.plugins.testing.histories import SCHEMA, Features, Feed, batches, delivery_order, feed, with_repeats
+from lakeward.plugins.testing.simulated_database import (
+    SCHEMA,
+    Features,
+    Feed,
+    batches,
+    delivery_order,
+    feed,
+    with_repeats,
+)
 
 RANDOMS = st.randoms(use_true_random=False)
 thorough = settings(max_examples=tries(40, 200), deadline=None)

@@ -16,7 +16,7 @@ from moto.glue.models import FakeJobRun, glue_backends
 from moto.moto_api import state_manager
 from state_machines import ROLE, StepFunctions, wait_until
 
-from lakeward.entrypoints.deployment.jobs import GlueJob, ServerlessJob
+from lakeward.entrypoints.deployment.job_calls import GlueJob, ServerlessJob
 from lakeward.entrypoints.deployment.state_machine import StateMachineNames, state_machine
 from lakeward.entrypoints.lambdas import dms_status, history_check, start_run
 from lakeward.entrypoints.lambdas.environment import DMS_TASK

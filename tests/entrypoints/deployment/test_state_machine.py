@@ -11,7 +11,7 @@ import pytest
 from cfnlint.api import lint_all
 
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.deployment.jobs import GlueJob, ServerlessJob
+from lakeward.entrypoints.deployment.job_calls import GlueJob, ServerlessJob
 from lakeward.entrypoints.deployment.state_machine import StateMachineNames, state_machine
 
 GLUE = GlueJob(name="${Job}", arguments={"--settings": "s3://shop/lakeward.toml"})

@@ -1,0 +1,179 @@
+"""Which rows of a quarantine a command means: the options that say so, and what they choose."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import inspect
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.ports import Entry
+from lakeward.core.text.literals import read_key, same_key
+from lakeward.core.text.suggestions import nearest
+from lakeward.entrypoints.views.quarantine_entries import place
+
+Key = Annotated[list[str] | None, typer.Argument(help="The key.", show_default="all")]
+At = Annotated[str | None, typer.Option("--at", help="One row, as FILE:ROW.")]
+Reasons = Annotated[
+    list[str] | None,
+    typer.Option("--reason", help="Only rows of this reason; may be given again.", show_default="all"),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        help="Only rows that are there since that: a time, or a duration before now (2h, 7d).", show_default="all"
+    ),
+]
+Before = Annotated[
+    str | None,
+    typer.Option(help="Only rows that were there before that: a time, or a duration.", show_default="all"),
+]
+File = Annotated[
+    str | None, typer.Option(help="Only rows of this file; `*` stands for anything.", show_default="all")
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="At most so many, the oldest first.", show_default="all")]
+First = Annotated[
+    int | None,
+    typer.Option("--limit", "--events", min=1, help="Only the first so many rows.", show_default="all"),
+]
+
+FILTERS: Final = {"reason": Reasons, "since": Since, "before": Before, "file": File, "limit": Limit}
+BY_KEY: Final = {"key": Key, "at": At}
+Command: TypeAlias = Callable[..., int]
+
+
+def choosing(options: dict[str, Any]) -> Callable[[Command], Command]:
+    """Give a command these options in the place of its parameter `chosen`, which gets what they choose.
+
+    Raises ConfigError, when it is called, for a reason or a time that is none.
+    """
+
+    def with_options(command: Command) -> Command:
+        @functools.wraps(command)
+        def call(**given: Any) -> int:
+            return command(chosen=choice(**{name: given.pop(name) for name in options}), **given)
+
+        own = inspect.signature(command, eval_str=True).parameters
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+            for name, option in options.items()
+        ]
+        parameters = [one for name, p in own.items() for one in (added if name == "chosen" else [_by_name(p)])]
+        call.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
+        call.__annotations__ = {p.name: p.annotation for p in parameters}
+        return call
+
+    return with_options
+
+
+def _by_name(parameter: inspect.Parameter) -> inspect.Parameter:
+    return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which rows of a quarantine are meant. Times are in microseconds since 1970."""
+
+    key: Sequence[str] = ()
+    at: str | None = None
+    reasons: Sequence[Reason] = ()
+    since: int | None = None
+    before: int | None = None
+    file: str | None = None
+    limit: int | None = None
+
+    @property
+    def is_any(self) -> bool:
+        """Whether nothing says which rows are meant: a limit alone does not."""
+        return not (self.key or self.at or self.reasons or self.since or self.before or self.file)
+
+    def __call__(self, entries: Sequence[Entry], dimension: Dimension, *, by_hold: bool = False) -> list[Entry]:
+        """Return those that are meant, whatever the limit; `by_hold`: also those that hold the key by another.
+
+        Keys are compared as values of the table's types. Raises ConfigError for a key that is none.
+        """
+        if self.key:
+            read_key(dimension, self.key)
+        return [entry for entry in entries if self._means(entry, dimension, by_hold=by_hold)]
+
+    def _means(self, entry: Entry, dimension: Dimension, *, by_hold: bool) -> bool:
+        keys = entry.held_keys if by_hold else entry.keys
+        return (
+            (not self.key or any(same_key(dimension, json.loads(key), self.key) for key in keys))
+            and (self.at is None or place(entry) == self.at)
+            and (not self.reasons or Reason(entry.reason) in self.reasons)
+            and (self.since is None or entry.since >= self.since)
+            and (self.before is None or 0 < entry.since < self.before)
+            and (self.file is None or fnmatch.fnmatchcase(entry.object, self.file))
+        )
+
+
+def choice(
+    *,
+    key: Sequence[str] | None = None,
+    at: str | None = None,
+    reason: Sequence[str] | None = None,
+    since: str | None = None,
+    before: str | None = None,
+    file: str | None = None,
+    limit: int | None = None,
+) -> Choice:
+    """Return what the options mean; raises ConfigError for a reason or a time that is none."""
+    if key and at:
+        raise ConfigError(
+            "say which rows are meant: by their key, or by file and row",
+            found=f"{' '.join(key)}, and --at {at}",
+            todo="Leave one of them out.",
+        )
+    return Choice(
+        key=tuple(key or ()),
+        at=at,
+        reasons=[_reason(text) for text in reason or ()],
+        since=None if since is None else moment(since),
+        before=None if before is None else moment(before),
+        file=file,
+        limit=limit,
+    )
+
+
+def _reason(text: str) -> Reason:
+    known = [reason.value for reason in Reason]
+    if text not in known:
+        raise ConfigError(
+            f"{text!r} is no reason", found="reasons are " + ", ".join(known), todo=nearest(text, known)
+        )
+    return Reason(text)
+
+
+_DURATION: Final = re.compile(r"([0-9]+) *(s|m|min|h|d)")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
+
+
+def moment(text: str, now: datetime | None = None) -> int:
+    """Return a time, or a duration before now, in microseconds since 1970; without a zone it is the user's.
+
+    >>> moment("2h", datetime(1970, 1, 1, 3, tzinfo=UTC)), moment("1970-01-01T00:00:01Z")
+    (3600000000, 1000000)
+    """
+    duration = _DURATION.fullmatch(text.strip())
+    try:
+        if duration is not None:
+            found = (now or datetime.now(UTC)) - timedelta(**{_UNITS[duration[2]]: int(duration[1])})
+        else:
+            found = datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(
+            f"{text!r} is no time and no duration",
+            todo="Write a time as 2026-11-21T10:00, in your zone, or 2026-11-21T10:00Z; a duration as 30m, 2h, 7d.",
+        ) from error
+    return (found - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -1,0 +1,266 @@
+"""`lakeward quarantine fix`, `replay` and `discard`: what becomes of rows in quarantine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.pipeline.job import Job, Report, Settlement
+from lakeward.core.pipeline.preparation import read_again, replayable
+from lakeward.core.pipeline.steps import mend, release
+from lakeward.core.ports import Entry
+from lakeward.core.quarantine.repair import check_fixable
+from lakeward.core.text.numbers import format_count
+from lakeward.entrypoints.commands.quarantine import fix_file
+from lakeward.entrypoints.commands.quarantine.selection import BY_KEY, FILTERS, Choice, First, choosing
+from lakeward.entrypoints.runtime.locks.writer_lease import alone
+from lakeward.entrypoints.startup.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    Log,
+    container_of,
+    open_settings,
+    start_logging,
+)
+from lakeward.entrypoints.views import documents, quarantine_tables, terminal
+from lakeward.entrypoints.views.quarantine_entries import Kept, document, kept_of, named
+from lakeward.entrypoints.views.safe_text import escaped
+
+FIX = """Mend rows that hold their key: write them to a file, and take the file back.
+
+Without --from it writes a file with the cells of the rows, for a person to correct. With
+--from it checks each cell as a file of the source is checked, and keeps the rows, mended,
+until `replay` applies them. Name the key, one row with --at, or some with the filters.
+
+Example: [bold]lakeward quarantine fix shop.orders 9001[/]
+Example: [bold]lakeward quarantine fix shop.orders --from shop.orders.fix.toml[/]
+"""
+
+REPLAY = """Apply mended rows, and what waited behind them, in order, in one commit.
+
+Rows that show a change of columns need no mending once the table may follow it, and rows with
+a value that did not fit, an unknown operation, or a broken rule, none once the settings fit them.
+
+Example: [bold]lakeward quarantine replay shop.orders 9001[/]
+"""
+
+DISCARD = """Give up rows in quarantine. What waited behind them follows, in order, at once.
+
+Name the key (for a key of several columns, one value after another), one row by its
+file and row number, or some with the filters.
+
+Example: [bold]lakeward quarantine discard shop.orders 9001[/]
+Example: [bold]lakeward quarantine discard shop.orders --at 20261120-093000000.csv:88[/]
+"""
+
+Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
+From = Annotated[Path | None, typer.Option("--from", help="Take back a file of mended rows.")]
+To = Annotated[Path | None, typer.Option("--to", help="The file to write.", show_default="TABLE.fix.toml")]
+
+
+@choosing({**BY_KEY, **FILTERS})
+def fix(
+    table: Table,
+    chosen: Choice,
+    from_: From = None,
+    to: To = None,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    log: Log = "auto",
+    debug: Debug = False,
+) -> int:
+    """Write a file, or take it back."""
+    if from_ is not None and not (chosen.is_any and chosen.limit is None and to is None):
+        raise ConfigError(
+            "say which rows to mend, or which file to take back: not both",
+            todo="With --from the file says which rows they are.",
+        )
+    if from_ is None:
+        _refuse_any(chosen, "mend")
+    with _job(table, config, log, debug=debug, reads=from_ is None) as job:
+        kept = kept_of(job)
+        if from_ is not None:
+            return _take_back(job, kept, from_, as_json=as_json)
+        return _write(job, kept, _some(kept, chosen), to, as_json=as_json)
+
+
+def _write(job: Job[Any], kept: Kept, entries: Sequence[Entry], to: Path | None, *, as_json: bool) -> int:
+    """Write rows to a file for a person; those that cannot be mended are left out, unless none can."""
+    name, rows = kept.name, kept.at_the_source()
+    fixable = [entry for entry in entries if kept.is_fixable(entry)]
+    for entry in fixable or entries[:1]:
+        check_fixable(rows, entry)
+    target = to or Path(f"{name.schema}.{name.table}.fix.toml")
+    read = job.dimension if len(job.dimension.schema) else kept.dimension  # declared columns are as files have them
+    fix_file.write(rows, [(entry, job.source.cells(read, entry)) for entry in fixable], target)
+    if as_json:
+        content = {"file": str(target), "entries": [document(name, entry) for entry in fixable], "exit_code": 0}
+        documents.emit("quarantine fix", content)
+        return 0
+    out = terminal.console()
+    out.print(f"Wrote {escaped(str(target))}: {format_count(len(fixable), 'row')} to correct.")
+    if len(fixable) < len(entries):
+        out.print(
+            f"{format_count(len(entries) - len(fixable), 'row')} cannot be fixed; `quarantine show` says what "
+            "can be done."
+        )
+    command = f"lakeward quarantine fix {escaped(str(name))} --from {escaped(str(target))}"
+    out.print(f"Next: correct the cells, then `{command}`")
+    return 0
+
+
+def _take_back(job: Job[Any], kept: Kept, file: Path, *, as_json: bool) -> int:
+    mended = fix_file.match(fix_file.read(file, kept.dimension), kept.entries, str(kept.name))
+    mend(job, mended)
+    if as_json:
+        content = {"mended": [document(kept.name, entry) for entry in mended], "exit_code": 0}
+        documents.emit("quarantine fix", content)
+        return 0
+    out = terminal.console()
+    quarantine_tables.print_done(out, "mended", mended)
+    out.print(f"Next: `lakeward quarantine replay {escaped(str(kept.name))}`")
+    return 0
+
+
+@choosing(BY_KEY)
+def replay(
+    table: Table,
+    chosen: Choice,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    log: Log = "auto",
+    debug: Debug = False,
+) -> int:
+    """Apply what is mended."""
+    with _job(table, config, log, debug=debug) as job:
+        kept = kept_of(job)
+        entries = chosen(kept.entries, kept.dimension)
+        again = read_again(job, entries)
+        read = {entry.position for entry in again}
+        mended = [*replayable(job, [entry for entry in entries if entry.position not in read]), *again]
+        if entries and not mended:
+            raise _nothing_to_replay(kept, entries)
+        report = release(job, Settlement(mended=mended)) if mended else None
+    done = {entry.position for entry in mended}
+    left = [entry for entry in entries if entry.position not in done]
+    code = _settled("replay", "replayed", kept.name, mended, report, as_json=as_json, more=len(left))
+    if left and not as_json:
+        terminal.console().print(f"Not replayed, {_UNDER_SETTINGS}: {_reasons(left)}.")
+    return code
+
+
+_UNDER_SETTINGS: Final = "not to be read again under the settings as they are now"
+
+
+def _nothing_to_replay(kept: Kept, entries: Sequence[Entry]) -> ConfigError:
+    """Say that no row can be replayed, and what can be done about one: the first that can be fixed, if any."""
+    fixable = next((entry for entry in entries if kept.is_fixable(entry)), None)
+    if fixable is not None:
+        todo = f"`lakeward quarantine fix {kept.name} {named(fixable)}`"
+    else:
+        advice = kept.advice(entries[0])
+        todo = f"{advice[0].upper()}{advice[1:]}. Then give it up: `lakeward quarantine discard {kept.name} "
+        todo += f"{named(entries[0])}`."
+    return ConfigError(
+        f"{kept.name}: nothing of that is mended",
+        found=f"{_UNDER_SETTINGS}: {_reasons(entries)}",
+        todo=todo,
+    )
+
+
+def _reasons(entries: Sequence[Entry]) -> str:
+    """Return how many rows there are of each reason, in words."""
+    counted = Counter(entry.reason for entry in entries)
+    return ", ".join(f"{rows:,} {reason}" for reason, rows in sorted(counted.items()))
+
+
+@choosing({**BY_KEY, **FILTERS, "limit": First})
+def discard(
+    table: Table,
+    chosen: Choice,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    log: Log = "auto",
+    debug: Debug = False,
+) -> int:
+    """Give up."""
+    _refuse_any(chosen, "give up")
+    with _job(table, config, log, debug=debug) as job:
+        kept = kept_of(job)
+        given_up = _some(kept, chosen)
+        report = release(job, Settlement(given_up=given_up))
+    more = len(chosen(kept.entries, kept.dimension)) - len(given_up)
+    return _settled("discard", "given up", kept.name, given_up, report, as_json=as_json, more=more)
+
+
+def _settled(
+    command: str,
+    word: str,
+    name: TableName,
+    entries: Sequence[Entry],
+    report: Report | None,
+    *,
+    as_json: bool,
+    more: int = 0,
+) -> int:
+    """Say what was done; without a report nothing was."""
+    if as_json:
+        progress = None if report is None else documents.progress(report.progress)
+        content = {word.replace(" ", "_"): [document(name, entry) for entry in entries], "more": more}
+        documents.emit(f"quarantine {command}", {**content, "progress": progress, "exit_code": 0})
+        return 0
+    out = terminal.console()
+    if report is None:
+        out.print("Nothing waits to be replayed.")
+        return 0
+    quarantine_tables.print_done(out, word, entries)
+    if more:
+        out.print(f"… and {format_count(more, 'more is', 'more are')} left.")
+    released = report.counts.released
+    settled = f"{format_count(released, 'row that waited is', 'rows that waited are')} settled"
+    out.print(f"{settled}; {format_count(report.written, 'row')} written, {report.removed:,} removed")
+    return 0
+
+
+def _refuse_any(chosen: Choice, verb: str) -> None:
+    if chosen.is_any:
+        raise ConfigError(
+            f"say which rows to {verb}",
+            todo="Name a key, one row with --at FILE:ROW, or some with --reason, --file, --since, --before; "
+            "`quarantine show` lists them.",
+        )
+
+
+def _some(kept: Kept, chosen: Choice) -> list[Entry]:
+    found = chosen(kept.entries, kept.dimension)[: chosen.limit]
+    if not found:
+        raise ConfigError(
+            f"{kept.name}: nothing of that is in quarantine", todo=f"`lakeward quarantine show {kept.name}`"
+        )
+    return found
+
+
+@contextmanager
+def _job(table: str, config: str, log: str, *, debug: bool, reads: bool = False) -> Iterator[Job[Any]]:
+    """Open the job of one table, alone unless it only `reads`."""
+    start_logging(log, debug=debug)
+    configured = open_settings(config)
+    (name,) = configured.choose([table])
+    with container_of(configured) if reads else alone(configured) as container:
+        yield container.job(table=name)
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add the commands to their group."""
+    group.command("fix", help=FIX)(fix)
+    group.command("replay", help=REPLAY)(replay)
+    group.command("discard", help=DISCARD)(discard)

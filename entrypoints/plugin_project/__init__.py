@@ -1,0 +1,1 @@
+"""The project that `lakeward plugins new` writes, and its templates."""

@@ -1,0 +1,1 @@
+"""Running a pipeline: the scheduler of tables, its workers, and following."""

@@ -1,0 +1,184 @@
+"""Joined tables in a run: each is brought to where its sources are, once these are done; none stops another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import SetupError
+from lakeward.core.joined.keeping import JoinReport, keep_up, plan_next
+from lakeward.core.pipeline.job import Job
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.entrypoints.runtime.registration import Registrar
+from lakeward.entrypoints.runtime.reporting.failures import forget_failure, keep_failure
+from lakeward.entrypoints.runtime.reporting.logs import log_failure
+from lakeward.entrypoints.runtime.scheduler import Turn
+from lakeward.entrypoints.runtime.stop_signal import Stop
+from lakeward.entrypoints.settings.configuration import Configured
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class JoinRun:
+    """What a run did to one joined table.
+
+    It `waits` for sources that have no commit yet. `error` is that of the last turn, and so many `failures` there
+    were in a row, of all `failed_turns`.
+    """
+
+    table: TableName
+    report: JoinReport | None = None
+    batches: int = 0
+    waits: Sequence[TableName] = ()
+    error: BaseException | None = None
+    failures: int = 0
+    failed_turns: int = 0
+    seconds: float = 0.0
+    alarms: Sequence[Alarm] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Tables of the source, and those that are joined of them; a person may have `named` them."""
+
+    tables: Sequence[TableName]
+    joined: Sequence[TableName]
+    named: bool = False
+
+
+def chosen(configured: Configured, wanted: Iterable[str]) -> Chosen:
+    """Return what is meant by these names, or by none: all.
+
+    With a table come the joined ones that it is a source of, with a joined one the tables that it is made of.
+    Raises ConfigError for one that is not configured.
+    """
+    asked = configured.choose_any(wanted)
+    names = asked or [*configured.tables]
+    named = [name for name in names if name in configured.joined]
+    tables = [name for name in names if name not in named]
+    joined = {*named, *joined_of(configured, tables)}
+    sources = [source for name in named for source in configured.sources_of(name)]
+    return Chosen(
+        [*dict.fromkeys((*tables, *sources))],
+        [name for name in configured.joined if name in joined],
+        named=bool(asked),
+    )
+
+
+def joined_of(configured: Configured, tables: Iterable[TableName]) -> Sequence[TableName]:
+    """Return the joined tables that some of these tables are sources of."""
+    wanted = set(tables)
+    return [name for name in configured.joined if wanted.intersection(configured.sources_of(name))]
+
+
+def job_of(container: Any, table: TableName) -> Job[Any]:
+    """Return the job of a table; of a joined one as it stands, to look at it or to take care of it."""
+    make = container.joined_upkeep if table in container.configured().joined else container.job
+    job: Job[Any] = make(table=table)
+    return job
+
+
+@dataclass(slots=True)
+class Joining:
+    """Brings joined tables to where their sources are; `runs` are what became of those that were begun.
+
+    Turns are taken in whatever thread. In one process a table is `due` where a source of it has another batch than
+    when it was last `asked` for, and again where it failed, or is not registered.
+    """
+
+    container: Any
+    tables: Sequence[TableName]
+    stop: Stop
+    runs: dict[TableName, JoinRun] = field(default_factory=dict)
+    asked: dict[TableName, Mapping[TableName, int | None]] = field(default_factory=dict)
+    registrar: Registrar = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.registrar = Registrar(self.container)
+
+    def all(self, pool: Executor) -> None:
+        """Give each table a turn.
+
+        Raises SetupError where Spark cannot be started at all.
+        """
+        for _ in pool.map(self.take, self.tables):
+            pass
+        hopeless = (run.error for run in self.runs.values() if isinstance(run.error, SetupError))
+        if (error := next(hopeless, None)) is not None:
+            raise error
+
+    def due(self, batches: Mapping[TableName, int]) -> Sequence[TableName]:
+        """Ask which tables are due, where tables are at these batches as far as this process knows."""
+        of, found = self.container.configured().sources_of, []
+        for table in self.tables:
+            sources = {name: batches.get(name) for name in of(table)}
+            if self.asked.get(table) != sources or self.registrar.is_due(table):
+                self.asked[table] = sources
+                found.append(table)
+        return found
+
+    def reopen(self) -> None:
+        """Forget how far the tables are: another process may have written to their sources."""
+        self.asked.clear()
+
+    def take(self, table: TableName) -> Turn:
+        """Take the turn of a table; what goes wrong is in its run, and stops no other."""
+        if self.stop.is_asked:
+            return Turn.DONE
+        run, began = self.runs.setdefault(table, JoinRun(table)), time.monotonic()
+        structlog.contextvars.bind_contextvars(table=str(table))
+        structlog.contextvars.unbind_contextvars("batch")
+        try:
+            self._keep_up(run)
+            run.alarms = self.registrar(table, None)
+        except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
+            self._failed(run, self.container.spark().lost(str(table), error) or error)
+        run.seconds += time.monotonic() - began
+        return Turn.DONE if run.error is None else Turn.FAILED
+
+    def _failed(self, run: JoinRun, error: BaseException) -> None:
+        is_known = run.error is not None and str(run.error) == str(error)
+        run.error = error
+        run.failures += 1
+        run.failed_turns += 1
+        self.asked.pop(run.table, None)
+        log_failure(error, log.debug if is_known else log.error)
+        keep_failure(self.container, str(run.table), error)
+
+    def _keep_up(self, run: JoinRun) -> None:
+        job = self.container.join_job(table=run.table)
+        report = keep_up(job, _watch)
+        error = None if report is None else report.error
+        if error is None:
+            if run.error is not None:
+                log.info("goes on", failures=run.failures)
+            run.error, run.failures = None, 0
+            if self.container.ledger().account(str(run.table)).failure is not None:
+                forget_failure(self.container, str(run.table))
+        if report is None:
+            run.waits = plan_next(job).lacking
+            return
+        run.report, run.batches, run.waits = report, run.batches + 1, ()
+        log.info("joined", commit=report.commit, written=report.written, removed=report.removed)
+        for words in report.cautions:
+            log.warning("caution", what=words)
+        if error is not None:
+            raise error
+
+
+def _watch(step: str) -> AbstractContextManager[None]:
+    return _logged(step)
+
+
+@contextmanager
+def _logged(step: str) -> Iterator[None]:
+    log.debug("step", step=step)
+    yield

@@ -1,0 +1,1 @@
+"""One writer per pipeline: a lock on this machine, and a lease among machines."""

@@ -1,0 +1,125 @@
+"""Registering tables where engines look for them, behind the commits that made or changed them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Final
+
+import structlog
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import LakewardError
+from lakeward.core.ports import Registration, TableDescriber, TableDescription
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.startup.shapers import shaped
+
+log = structlog.get_logger()
+
+_AGAIN: Final = 60_000_000
+"""Microseconds after which a process tries again what failed."""
+
+
+@dataclass(slots=True)
+class Registered:
+    """What this process registered of a table: at which batch, and as what; the `alarm` is that of the last try."""
+
+    batch: int | None = None
+    descriptions: Sequence[TableDescription] = ()
+    alarm: Alarm | None = None
+    tried: int = 0
+
+
+@dataclass(slots=True)
+class Registrar:
+    """Registers tables, each where it has another batch than when this process did so last, or where that failed.
+
+    What is registered is the table as it stands, whoever committed to it last. Where that does not work, the batch
+    stays applied, and there is an alarm until it does.
+    """
+
+    container: Any
+    done: dict[TableName, Registered] = field(default_factory=dict)
+
+    def __call__(self, table: TableName, batch: int | None) -> Sequence[Alarm]:
+        """Register a table that stands at a batch (None: unknown); return the alarm where that does not work."""
+        registration = self.container.registration()
+        if registration is None:
+            return ()
+        known, now = self.done.setdefault(table, Registered()), self.container.runtime().now()
+        is_new = known.alarm is None and (batch is None or known.batch != batch)
+        if is_new or self.is_due(table):
+            known.tried = now
+            self._try(table, known, registration)
+            known.batch = batch
+        return () if known.alarm is None else (known.alarm,)
+
+    def is_due(self, table: TableName) -> bool:
+        """Whether a table is to be tried again that could not be registered."""
+        known = self.done.get(table)
+        if known is None or known.alarm is None:
+            return False
+        now: int = self.container.runtime().now()
+        return not 0 <= now - known.tried < _AGAIN
+
+    def _try(self, table: TableName, known: Registered, registration: Registration) -> None:
+        found = list[TableDescription]()
+        try:
+            for description in chain(self._describe(table), self._describe_raw(table)):
+                if known.alarm is not None or description not in known.descriptions:
+                    registration.register(description)
+                    log.info("registered", as_=".".join(description.identifier))
+                found.append(description)
+        except Exception as error:  # the batch is applied, whatever this is
+            before, known.alarm = known.alarm, _alarm(table, error)
+            if known.alarm != before:
+                log.warning("not registered", code="CATALOG-001", error=_logged(error))
+                log.debug("its stack trace", exc_info=True)
+        else:
+            known.descriptions, known.alarm = found, None
+
+    def _describe(self, table: TableName) -> Iterator[TableDescription]:
+        """Yield the table as it stands, with the comments of its source, and its quarantine if it is asked for."""
+        configured: Configured = self.container.configured()
+        lake: TableDescriber = self.container.target()
+        found, settings = lake.describe(table), configured.settings.registration
+        if found is not None:
+            yield _with_comments(found, configured, table)
+            if settings is not None and settings.quarantine:
+                beside = lake.describe(table, quarantine=True)
+                yield from () if beside is None else (beside,)
+
+    def _describe_raw(self, table: TableName) -> Iterator[TableDescription]:
+        """Yield the folders of the files of a table, where they are to be registered; a joined table has none."""
+        configured: Configured = self.container.configured()
+        settings, source = configured.settings.registration, self.container.source()
+        if settings is not None and settings.raw is not None and table in configured.tables:
+            ruled = shaped(source, configured.rules(table), self.container.spark(), self.container.runtime().secret)
+            dimension = ruled.written(configured.dimension(table, source.lateness, source.sequences))
+            yield from source.describe_raw(dimension, settings.raw_namespace(dimension.source.schema))
+
+
+def _with_comments(found: TableDescription, configured: Configured, table: TableName) -> TableDescription:
+    """Return a table with what the catalogue of the source says of it where the table itself says nothing."""
+    comment, of_columns = configured.comments(table)
+    columns = [replace(one, comment=one.comment or of_columns.get(one.name)) for one in found.columns]
+    return replace(found, comment=found.comment or comment, columns=tuple(columns))
+
+
+def _logged(error: Exception) -> str:
+    return str(error) if isinstance(error, LakewardError) else repr(error)
+
+
+def _alarm(table: TableName, error: Exception) -> Alarm:
+    """Return what is known of an error; of one that is none of ours its class: notices tell alarms to others."""
+    what, found, todo = "this failed; the log of the run says more", type(error).__name__, ""
+    if isinstance(error, LakewardError):
+        what, found, todo = error.what, error.found or "", f"{error.todo} " if error.todo else ""
+    return Alarm(
+        "CATALOG-001",
+        f"{table} is not registered as it is: {what}",
+        found=found,
+        todo=f"{todo}The rows are applied, and the next run tries again.",
+    )

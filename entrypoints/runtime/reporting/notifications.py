@@ -1,0 +1,203 @@
+"""Telling people what a run has found, once for all tables, and not the same again within the hour."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import structlog
+
+from lakeward.core.errors import AlarmRaised, ConfigError, LakewardError
+from lakeward.core.ledger.objects import PIPELINE, Notes
+from lakeward.core.ports import Notifier
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.reporting.notices import (
+    NoticeEntry,
+    RunNotice,
+    SentEntry,
+    after_sending,
+    after_waiting,
+    find_entries,
+    of_failure,
+    of_strays,
+    unsent,
+    without_ended,
+)
+from lakeward.entrypoints.runtime.join_run import JoinRun
+from lakeward.entrypoints.runtime.reporting.failures import failure_of
+from lakeward.entrypoints.runtime.reporting.logs import id_of_run
+from lakeward.entrypoints.runtime.table_run import TableRun
+
+log = structlog.get_logger()
+
+_PAUSE: Final = 60_000_000
+"""Microseconds until a notifier that failed is told again by the same process."""
+
+
+@dataclass(slots=True)
+class Notifying:
+    """Tells the notifiers of a pipeline what tables and joined tables need.
+
+    What they took is kept in the ledger, under the name of the pipeline, and read anew before something is sent: a
+    process that has nothing new to tell asks nobody. Where the ledger cannot be used, it is known in this process
+    alone. `counted` are the rows of each table in quarantine that are told, or kept there to be told.
+    """
+
+    container: Any
+    notifiers: Mapping[str, Notifier] = field(default_factory=dict)
+    sent: tuple[SentEntry, ...] | None = None
+    resting: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    warned: set[str] = field(default_factory=set)
+
+    def tell(self, runs: Iterable[TableRun], joined: Iterable[JoinRun], strays: int | None = None) -> Sequence[str]:
+        """Tell what tables need that were worked on, and of so many rows of no table (None: nobody looked).
+
+        Return in words which notifier could not be told, once while it fails alike. That fails no run.
+        """
+        if not self.notifiers:
+            return ()
+        begun, ended = [run for run in runs if run.is_begun], [*joined]
+        entries = [entry for run in begun for entry in self._of_table(run)]
+        entries += [entry for run in ended for entry in self._of_joined(run)]
+        entries += [of_strays(strays)] if strays else []
+        looked_at = {*(str(run.table) for run in begun), *(str(run.table) for run in ended)}
+        looked_at |= set() if strays is None else {""}
+        return self._tell(entries, looked_at)
+
+    def review(self, runs: Iterable[TableRun], joined: Iterable[JoinRun]) -> None:
+        """Tell what tables need while they are followed; log which notifier could not be told."""
+        _warn(self.tell(runs, joined))
+
+    def fail(self, error: Exception) -> None:
+        """Tell that an error has ended the run as a whole."""
+        if self.notifiers:
+            _warn(self._tell([of_failure("", _told_of(error))], ()))
+
+    def _now(self) -> int:
+        now: int = self.container.runtime().now()
+        return now
+
+    def _of_table(self, run: TableRun) -> Sequence[NoticeEntry]:
+        error, table, rows = run.error, str(run.table), run.counts.quarantined
+        new, self.counted[table] = rows - self.counted[table], rows
+        return find_entries(
+            table,
+            failure=None if error is None else _told_of(error),
+            code=_code(error),
+            alarms=run.alarms,
+            progress=run.progress,
+            quarantined=new,
+            awaited=run.awaited,
+        )
+
+    def _of_joined(self, run: JoinRun) -> Sequence[NoticeEntry]:
+        error = run.error
+        failure = None if error is None else _told_of(error)
+        return find_entries(str(run.table), failure=failure, code=_code(error), alarms=run.alarms)
+
+    def _tell(self, entries: Sequence[NoticeEntry], looked_at: Collection[str]) -> Sequence[str]:
+        """Tell who is ready and was not told; return in words what did not work."""
+        configured = self.container.configured()
+        pipeline, now = configured.settings.pipeline.name, self._now()
+        notice = RunNotice(pipeline=pipeline, run=id_of_run(), at=now, entries=entries)
+        before = self._read() if self.sent is None else self.sent
+        self.sent = before
+        if any(entry.rows for entry in entries) or any(self._due(notice, name) for name in self.notifiers):
+            before = self._read()  # another process may have told it
+        tables = {"", *map(str, configured.tables), *map(str, configured.joined)}
+        self.sent = before
+        warnings = [words for name in self.notifiers if (words := self._send(notice, name)) is not None]
+        self.sent = without_ended(self.sent, notice, looked_at, tables)
+        if self.sent != before:
+            self._write()
+        return warnings
+
+    def _due(self, notice: RunNotice, name: str) -> RunNotice | None:
+        """Return what a notifier is to be told, or None where it was told, or failed a moment ago."""
+        is_resting = 0 <= notice.at - self.resting.get(name, notice.at - _PAUSE) < _PAUSE
+        return None if is_resting else unsent(notice, name, self.sent or ())
+
+    def _send(self, notice: RunNotice, name: str) -> str | None:
+        """Tell one of the notifiers, if it is due; return in words why that did not work."""
+        due, sent = self._due(notice, name), self.sent or ()
+        if due is None:
+            self.sent = after_waiting(notice, name, sent)
+            return None
+        try:
+            self.notifiers[name].send(due)
+        except Exception as error:  # noqa: BLE001  # whatever a notifier raises fails no run
+            self.resting[name] = notice.at
+            self.sent = after_waiting(notice, name, sent)
+            return self._once(name, f"The notifier {name} could not be told: {_words(error)}.")
+        self.resting.pop(name, None)
+        self.warned = {words for words in self.warned if not words.startswith(f"{name}\n")}
+        self.sent = after_sending(due, name, sent)
+        return None
+
+    def _once(self, name: str, words: str) -> str | None:
+        key = f"{name}\n{words}"
+        is_new = key not in self.warned
+        self.warned.add(key)
+        return words if is_new else None
+
+    def _read(self) -> tuple[SentEntry, ...]:
+        try:
+            found: tuple[SentEntry, ...] = self.container.ledger().account(PIPELINE).sent
+        except Exception as error:  # noqa: BLE001  # whatever a ledger raises keeps nobody from being told
+            log.debug("what was told is not known", error=repr(error))
+            return self.sent or ()
+        return found
+
+    def _write(self) -> None:
+        try:
+            self.container.ledger().write(PIPELINE, Notes(sent=self.sent))
+        except Exception as error:  # noqa: BLE001  # whatever a ledger raises fails no run
+            log.debug("what was told is not kept", error=repr(error))
+
+
+@contextmanager
+def notifying(container: Any) -> Iterator[Notifying]:
+    """Return what tells the notifiers of a run while the context lasts.
+
+    An error that ends the run as a whole is told, and raised again. Raises ConfigError where a notifier cannot be
+    made.
+    """
+    found = Notifying(container, container.notifiers())
+    try:
+        yield found
+    except Exception as error:
+        found.fail(error)
+        raise
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for words in warnings:
+        log.warning("a notice was not sent", what=words)
+
+
+def _code(error: BaseException | None) -> str | None:
+    return error.code if isinstance(error, AlarmRaised) else None
+
+
+def _told_of(error: BaseException) -> Failure:
+    """Return what people are told of an error; of one that is none of ours its class alone: it may hold anything.
+
+    Its text is in the log of the run.
+    """
+    found = failure_of(error, 0)
+    if isinstance(error, LakewardError):
+        return found
+    return replace(found, what="this failed; what it says stands in the log of the run alone")
+
+
+def _words(error: Exception) -> str:
+    """Return an error in one line; of one that is none of ours its class alone: it may show anything."""
+    if not isinstance(error, LakewardError):
+        return type(error).__name__
+    found = f" ({error.found})" if error.found else ""
+    step = f". {error.todo}".rstrip(".") if isinstance(error, ConfigError) and error.todo else ""
+    return f"{error.what}{found}{step}"

@@ -1,0 +1,165 @@
+"""One turn of one table: a batch, if something waits, and what is said of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+
+from lakeward.core.errors import SetupError
+from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.merge.counts import Counts
+from lakeward.core.pipeline.job import Job, Report
+from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.ports import Notice
+from lakeward.core.reporting.alarms import alarms
+from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.runtime.inbox import Inbox
+from lakeward.entrypoints.runtime.registration import Registrar
+from lakeward.entrypoints.runtime.reporting.failures import forget_failure, keep_failure
+from lakeward.entrypoints.runtime.reporting.logs import log_failure
+from lakeward.entrypoints.runtime.scheduler import Turn
+from lakeward.entrypoints.runtime.stop_signal import Stop
+from lakeward.entrypoints.runtime.table_run import Observer, TableRun
+from lakeward.plugins.manager import who_raised
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Turns:
+    """Takes turns of tables, in whatever thread; `runs` are what became of them, by name.
+
+    A table that is opened stays open, so that what it remembers is read once, until a turn
+    of it fails. One that `looks_once` is done with the batch that has all that was listed. The notices that called
+    for a turn are in the `inbox` until its changes are committed.
+    """
+
+    container: Container
+    runs: Mapping[str, TableRun]
+    observer: Observer
+    stop: Stop
+    inbox: Inbox
+    looks_once: bool = False
+    jobs: dict[str, Job[Any]] = field(default_factory=dict)
+    registrar: Registrar = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.registrar = Registrar(self.container)
+
+    def __call__(self, table: str, notices: Sequence[Notice]) -> Turn:
+        """Apply the next batch of a table; what goes wrong is in its run, and stops no other."""
+        run, began = self.runs[table], time.monotonic()
+        structlog.contextvars.unbind_contextvars("batch")
+        structlog.contextvars.bind_contextvars(table=table)
+        try:
+            turn = self._apply(run, notices)
+            account = self.container.ledger().account(table)
+            run.awaited = account.awaited
+            if account.failure is not None and not self.stop.is_asked:
+                forget_failure(self.container, table)
+        except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
+            turn = self._failed(run, error)
+        run.seconds += time.monotonic() - began
+        if run.progress is not None:
+            now = self.container.runtime().now()
+            found = alarms(table, run.progress.ahead, run.backwards, run.twins, now, run.acked)
+            run.alarms = (*found, *(() if turn is Turn.FAILED else self.registrar(run.table, run.progress.batch)))
+        if turn is not Turn.MORE or self.stop.is_asked:
+            self.observer.done(run)
+            run.odd.clear()
+        self._end(turn, notices)
+        return turn
+
+    def _end(self, turn: Turn, notices: Sequence[Notice]) -> None:
+        """Let notices be received again that are not acknowledged: at once where the table failed."""
+        if turn is Turn.FAILED:
+            self.inbox.give_back(notices)
+        elif turn is Turn.DONE and not self.stop.is_asked:
+            self.inbox.release(notices)
+
+    def reopen(self) -> None:
+        """Forget what is known of the tables: another process may have written to them."""
+        self.jobs.clear()
+
+    def _apply(self, run: TableRun, notices: Sequence[Notice]) -> Turn:
+        reports: list[Report] = []
+        if self.stop.is_asked:
+            return Turn.DONE
+        run.is_begun = True
+        job = replace(self._job(run), queue=self.inbox, notices=self.inbox.held(notices))
+        if run.progress is not None:
+            structlog.contextvars.bind_contextvars(batch=run.progress.batch + 1)
+
+        @contextmanager
+        def watch(step: str) -> Iterator[None]:
+            self.observer.step(run.table, step)
+            log.debug("step", step=step)
+            yield
+
+        def on_batch(report: Report) -> None:
+            reports.append(report)
+            run.took(report)
+            run.committed = self.container.runtime().now()
+            log.info("committed", commit=report.commit, way=report.way, **_counted(report.counts))
+            self.observer.batch(run.table, report)
+            self._tell(report)
+
+        def on_others(others: OtherTables) -> None:
+            run.others = others
+
+        def on_listed(taken: Taken) -> None:
+            run.files_left_alone = taken.others
+
+        apply_changes(job, watch, on_batch, lambda: bool(reports) or self.stop.is_asked, on_others, on_listed)
+        _goes_on(run)
+        is_done = not reports or (self.looks_once and reports[-1].is_last)
+        return Turn.DONE if is_done else Turn.MORE
+
+    def _job(self, run: TableRun) -> Job[Any]:
+        table = str(run.table)
+        run.acked = self.container.ledger().account(table).acked
+        if table not in self.jobs:
+            job: Job[Any] = self.container.job(table=run.table)
+            standing = job.opened.table.standing()
+            run.progress, run.committed = standing.progress, standing.committed
+            self.jobs[table] = job
+        return self.jobs[table]
+
+    def _failed(self, run: TableRun, error: BaseException) -> Turn:
+        self.jobs.pop(str(run.table), None)
+        if self.stop.is_asked and isinstance(error, SetupError):  # the signal reached Java as well, as it began
+            run.is_begun = run.batches > 0
+            return Turn.DONE
+        error = self.container.spark().lost(str(run.table), error) or error
+        is_known = run.error is not None and str(run.error) == str(error)
+        run.error = error
+        run.failures += 1
+        run.failed_turns += 1
+        log_failure(error, log.debug if is_known else log.error)
+        keep_failure(self.container, str(run.table), error)
+        return Turn.FAILED
+
+    def _tell(self, report: Report) -> None:
+        hook = self.container.manager().hook.after_commit
+        try:
+            hook(report=report)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # an observer's failure is its own
+            failed = log.bind(plugin=who_raised(error, hook))
+            failed.warning("failed in after_commit", error=repr(error), todo="--debug logs the stack trace")
+            failed.debug("its stack trace", exc_info=True)
+
+
+def _goes_on(run: TableRun) -> None:
+    if run.error is not None:
+        log.info("goes on", failures=run.failures)
+    run.error, run.failures = None, 0
+
+
+def _counted(counts: Counts) -> dict[str, int]:
+    return {name: value for name in counts.__slots__ if (value := getattr(counts, name))}

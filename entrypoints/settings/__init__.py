@@ -1,0 +1,1 @@
+"""Settings: where they come from, how they are read and checked, and what is said of wrong ones."""

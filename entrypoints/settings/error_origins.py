@@ -1,0 +1,118 @@
+"""Where wrong settings stand: in the entry of a store, or in `[defaults]`, whatever table they count for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lakeward.core.errors import ConfigError, LakewardError
+from lakeward.core.settings.layers import MergedSettings
+from lakeward.entrypoints.settings.patterns import is_pattern, name_of_entry, plain, takes
+
+_LINE: Final = re.compile(
+    r"\[tables\.\"(?P<table>.+?)\"(?P<path>(?:\.[^\]]*)?)\](?: has no key '(?P<unknown>[^']*)')?"
+)
+"""What is wrong, as `lakeward.plugins.options` says it: which table, and the keys that lead there."""
+
+_DEFAULTS: Final = "defaults"
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Says of errors of settings where what is wrong stands.
+
+    `content` is that of all layers, or a part of it, and `file` the settings file, with which errors begin.
+    """
+
+    content: Mapping[str, Any]
+    merged: MergedSettings
+    file: Path
+
+    @contextmanager
+    def defaults(self) -> Iterator[None]:
+        """Name `[defaults]` in an error of a table whose wrong key is from there."""
+        try:
+            yield
+        except ConfigError as error:
+            raise self.of_defaults(error) from error.__cause__
+
+    def of_defaults(self, error: ConfigError) -> ConfigError:
+        """Return the error with `[defaults]` for a table, where the key that is wrong is from there."""
+        lines = (error.found or "").splitlines()
+        wrong = {number: found for number, line in enumerate(lines) if (found := self._from_defaults(line))}
+        if not wrong:
+            return error
+        said = [wrong[number][1] if number in wrong else line for number, line in enumerate(lines)]
+        places = [self.merged.places.get((_DEFAULTS, key), str(self.file)) for key, _ in wrong.values()]
+        places += [str(self.file)] if len(wrong) < len(lines) else []
+        what = _with_places(error.what, places, self.file)
+        return ConfigError(what, found="\n".join(dict.fromkeys(said)), todo=error.todo)
+
+    def _from_defaults(self, line: str) -> tuple[str, str] | None:
+        """Return the key of `[defaults]` that a line is about, and the line that says so."""
+        match, key = _LINE.match(line), _key_in(line)
+        if match is None or key is None:
+            return None
+        table, defaults = match["table"], self.content.get(_DEFAULTS, {})
+        if not isinstance(defaults, Mapping) or key not in defaults or self._is_said_nearer(table, key):
+            return None
+        return key, f"[{_DEFAULTS}{line[match.end('table') + 1 :]}"
+
+    def _is_said_nearer(self, table: str, key: str) -> bool:
+        """Whether the table itself, or a pattern that takes it, has the key."""
+        tables = self.content.get("tables", {})
+        name = name_of_entry(table)
+        for text, own in tables.items() if isinstance(tables, Mapping) else ():
+            is_own = text == table or plain(name_of_entry(text)) == plain(name)
+            if (is_own or (is_pattern(text) and takes(text, name))) and isinstance(own, Mapping) and key in own:
+                return True
+        return False
+
+    def of_table(self, name: str, error: LakewardError) -> LakewardError:
+        """Return an error that begins with the table and with the places that what is wrong is from.
+
+        They are those of the wrong keys; where these are not known, all that say something of the table, the
+        settings file behind the stores. `name` is that of its entry.
+        """
+        places = self._places(name, error)
+        what = _with_places(error.what, places, self.file)
+        new = [place for place in places if place not in what]
+        origin = f"its settings are from {' and '.join(new)}" if new else None
+        found = "\n".join(part for part in (error.found, origin) if part)
+        return ConfigError(what if name in what else f"{name}: {what}", found=found, todo=error.todo)
+
+    def _places(self, name: str, error: LakewardError) -> Sequence[str]:
+        keys = [_key_in(line) for line in (error.found or "").splitlines()]
+        every = self.merged.places_of(name)
+        found = [self.merged.places.get(("tables", name, key)) for key in keys if key is not None]
+        exact = [place for place in dict.fromkeys(found) if place is not None]
+        return exact or sorted(every, key=lambda place: place == str(self.file))
+
+
+def is_of_defaults(error: LakewardError) -> bool:
+    """Return True if an error names `[defaults]`: what is wrong there counts for many tables."""
+    return any(line.startswith(f"[{_DEFAULTS}") for line in (error.found or "").splitlines())
+
+
+def _key_in(line: str) -> str | None:
+    """Return the key of a table that a line is about.
+
+    >>> _key_in('[tables."shop.orders".lateness]: must be a duration'), _key_in("[tables] must be a table of keys")
+    ('lateness', None)
+    """
+    match = _LINE.match(line)
+    if match is None:
+        return None
+    above = match["path"].removeprefix(".").partition(".")[0].strip('"')
+    return above or match["unknown"]
+
+
+def _with_places(what: str, places: Sequence[str], file: Path) -> str:
+    """Return what is wrong with these places where it begins with the settings file."""
+    begins = f"{file}: "
+    named = " and ".join(dict.fromkeys(places))
+    return f"{named}: {what.removeprefix(begins)}" if named and what.startswith(begins) else what

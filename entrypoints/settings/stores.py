@@ -1,0 +1,110 @@
+"""Opening settings: a file or the address of a store, and the stores that it names, one over the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from lakeward.adapters.s3.access import is_url
+from lakeward.adapters.settings_file import SettingsFile
+from lakeward.core.errors import ConfigError, PluginError
+from lakeward.core.ports import SettingsStore
+from lakeward.core.settings.layers import MergedSettings, SettingsLayer, merge
+from lakeward.entrypoints.settings.models.sections import StoresSettings
+from lakeward.entrypoints.settings.patterns import name_of_entry, plain
+from lakeward.plugins import Runtime
+from lakeward.plugins.options import validated
+
+_SECTION: Final = "settings"
+_SEVERAL: Final = ("notify",)
+"""Sections that may be a list of tables, as `[[notify]]`; the last layer that has one counts."""
+
+_ADDRESS: Final = re.compile(r"(?P<kind>[a-z][a-z0-9-]+):(?P<name>.+)")
+
+
+def with_stores(content: Mapping[str, Any], file: Path) -> MergedSettings:
+    """Return settings that a program has, and those of the stores that they name, as one."""
+    return _merged(SettingsLayer(origin=str(file), content=content, fails_whole=True), file)
+
+
+def read_settings_of(place: Path | str) -> tuple[MergedSettings, Path]:
+    """Return the layers of a file or an address as one, unchecked, and the file that paths are relative to."""
+    said = address(place)
+    if said is None:
+        return _merged(SettingsFile(Path(place), fails_whole=True).read(), Path(place)), Path(place)
+    file = Path(said["name"].rpartition("/")[2] or said["kind"])
+    return _merged(_store(said, file).read(), file), file
+
+
+def address(place: Path | str) -> Mapping[str, str] | None:
+    """Return the kind of store and the name that an address has; None where it is the path of a file.
+
+    A file that is there is one, whatever it is called.
+    """
+    text = str(place)
+    if is_url(text):
+        return {"kind": "s3", "name": text}
+    found = _ADDRESS.fullmatch(text)
+    return None if found is None or isinstance(place, Path) or Path(text).exists() else found.groupdict()
+
+
+def _merged(base: SettingsLayer, file: Path) -> MergedSettings:
+    layers = [base, *_stores_of(base, file)]
+    if len(layers) > 1 or not base.fails_whole:
+        _check_sections(layers)
+    return merge(layers, _identity)
+
+
+def _check_sections(layers: Sequence[SettingsLayer]) -> None:
+    """Raise ConfigError for a section that is none: it would take the place of what other layers have there."""
+    for layer in layers:
+        for section, said in layer.content.items():
+            if not isinstance(said, Mapping) and not (section in _SEVERAL and isinstance(said, list)):
+                raise ConfigError(
+                    f"{layer.origin}: [{section}] must be a table of keys",
+                    todo="docs/reference/settings.md lists every section.",
+                )
+
+
+def _identity(text: str) -> Hashable:
+    return plain(name_of_entry(text))
+
+
+def _stores_of(base: SettingsLayer, file: Path) -> Sequence[SettingsLayer]:
+    """Return what the stores say that a layer names, in order."""
+    section = base.content.get(_SECTION)
+    if section is None:
+        return ()
+    said = section if isinstance(section, Mapping) else {"": section}
+    named = validated(StoresSettings, said, str(file), within=_SECTION)
+    found = []
+    for number, options in enumerate(named.stores, 1):
+        if not isinstance(options.get("kind"), str):
+            raise ConfigError(
+                f"{file}: store {number} of [settings] has no `kind`",
+                todo="`lakeward plugins` lists what settings stores there are.",
+            )
+        layer = _store(options, file).read()
+        if _SECTION in layer.content:
+            raise ConfigError(
+                f"{layer.origin} has a section [settings]",
+                todo="A store names no other stores: name them all in the settings file.",
+            )
+        found.append(layer)
+    return found
+
+
+def _store(options: Mapping[str, Any], file: Path) -> SettingsStore:
+    from lakeward.plugins.manager import load as load_plugins  # noqa: PLC0415  # without stores none is needed yet
+    from lakeward.plugins.manager import registry_of  # noqa: PLC0415
+
+    registry = registry_of(load_plugins())
+    runtime = Runtime(_no_spark, file.absolute().parent, file)
+    own = {key: value for key, value in options.items() if key != "kind"}
+    return registry.settings_stores.build(options["kind"], own, runtime)
+
+
+def _no_spark() -> NoReturn:
+    raise PluginError("a settings store has no Spark: settings are read before it is there")

@@ -1,0 +1,155 @@
+"""A table as its settings and the source's catalogue make it together, checked as far as no data is needed."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakeward.core.checks.batch_checks import cannot_rename_within
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError, LakewardError, SchemaConflict
+from lakeward.core.history.options import History
+from lakeward.core.schema import Column, Schema, alike, parse_type
+from lakeward.core.schema_changes.evolution import names_within
+from lakeward.core.settings.source_catalogue import Answer, Declared, complete, key_differs
+from lakeward.core.shaping.quality_rules import check as check_quality
+from lakeward.core.shaping.shape import SYSTEM_PREFIX, Shape, shape, source_key, table_key
+from lakeward.core.shaping.shaped_source import TableRules
+from lakeward.entrypoints.settings.models.column_rules import column_rules
+from lakeward.entrypoints.settings.models.quality_rules import quality_rules
+from lakeward.entrypoints.settings.models.sections import ColumnSettings, TableSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A table as settings and catalogue make it together; or the `error` that says why they do not."""
+
+    table: TableSettings
+    rules: TableRules
+    shape: Shape
+    orders: tuple[tuple[str, ...], ...] = ()
+    announced: frozenset[str] = frozenset()
+    cautions: tuple[str, ...] = ()
+    error: LakewardError | None = None
+
+
+def with_catalogue(name: TableName, table: TableSettings, answers: Sequence[Answer]) -> Made:
+    """Fill in what the settings of a table leave out; raises ConfigError for what does not hold together."""
+    if not answers or not table.catalogue.ask:
+        rules = rules_of(table)
+        return Made(table=table, rules=rules, shape=check_table(name, table, rules))
+    declared = Declared(
+        columns=rules_of(table).source,
+        key=tuple(table.key),
+        left_out=tuple(table.catalogue.left_out),
+        renames=table.schema_.rename,
+    )
+    found = complete(declared, answers)
+    columns = {c.name: table.columns.get(c.name) or ColumnSettings(type=str(c.type)) for c in found.schema}
+    table = table.model_copy(update={"columns": columns})
+    rules, cautions = rules_of(table), found.cautions
+    if "key" not in table.model_fields_set:
+        table = table.model_copy(update={"key": [*_of_table(name, shape(rules.columns, rules.source), found.key)]})
+        made = check_table(name, table, rules)
+    else:
+        made = check_table(name, table, rules)
+        differs = key_differs(source_key(made, table.key), found.key)
+        cautions = (*cautions, differs) if differs else cautions
+    return Made(
+        table=table,
+        rules=rules,
+        shape=made,
+        orders=found.orders,
+        announced=found.announced,
+        cautions=cautions,
+    )
+
+
+def _of_table(name: TableName, made: Shape, key: Sequence[str]) -> tuple[str, ...]:
+    try:
+        return table_key(made, key)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error.what}", found=error.found, todo=error.todo) from error
+
+
+def rules_of(table: TableSettings) -> TableRules:
+    """Return the rules of a table, and the columns that its source is declared to have."""
+    declared = [Column(column, parse_type(c.type)) for column, c in table.columns.items()]
+    return TableRules(
+        columns=column_rules(table.rules),
+        quality=quality_rules(table.quality),
+        source=Schema(tuple(declared)),
+    )
+
+
+def check_table(name: TableName, table: TableSettings, rules: TableRules) -> Shape:
+    """Return what becomes of the columns of a table, as far as they are declared."""
+    for part in name:
+        if ".." in part or any(c in "/\\" or unicodedata.category(c) == "Cc" for c in part):
+            raise ConfigError(
+                f"{name}: {part!r} cannot name a table",
+                todo="Control characters, path separators and `..` are not taken in names.",
+            )
+    for column in table.columns:
+        if not column or any(unicodedata.category(c) == "Cc" for c in column):
+            raise ConfigError(f"{name}: {column!r} cannot name a column")
+        if column.lower().startswith(SYSTEM_PREFIX):
+            raise ConfigError(
+                f"{name}: the column {column!r} begins with {SYSTEM_PREFIX}",
+                todo="lakeward adds columns of such names. Let DMS rename it.",
+            )
+    _check_case(name, table.columns)
+    _check_renames(name, table, rules.source)
+    if len(set(table.key)) < len(table.key):
+        raise ConfigError(f"{name}: the key names a column twice", found=", ".join(table.key))
+    if not table.columns:
+        return shape((), rules.source)
+    try:
+        made = shape(rules.columns, rules.source)
+        source_key(made, table.key)
+        check_quality(rules.quality, made.schema, table.key)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error.what}", found=error.found, todo=error.todo) from error
+    return made
+
+
+def check_history(name: TableName, made: Made, history: History | None, *, is_asked: bool) -> None:
+    """Refuse a history that cannot be kept of what is known of a table: its columns may come with its files.
+
+    Its key may come of the catalogue, where that `is_asked` and has not answered yet.
+    """
+    key, columns = made.table.key, made.shape.schema
+    if history is not None and ((key and columns) or not (key or is_asked)):
+        history.check(str(name), columns, key)
+
+
+def _check_case(name: TableName, columns: Iterable[str]) -> None:
+    """Refuse columns whose names differ only in case: a header is read in any, and most readers see one.
+
+    A table of the source may be like that; so it raises SchemaConflict, which is no mistake of the settings.
+    """
+    both = alike(columns)
+    if both is not None:
+        raise SchemaConflict(
+            f"{name}: two columns differ only in case",
+            found=f"found {both[0]} and {both[1]}",
+            todo="Nothing of this batch was applied; other tables go on. Let DMS rename one (a transformation rule "
+            "`rename-column`).",
+        )
+
+
+def _check_renames(name: TableName, table: TableSettings, columns: Iterable[Column]) -> None:
+    """Refuse settings that call a column by a name that it has no more, or that rename what is within one."""
+    named = {"key": table.key, "columns": table.columns, "history.kinds": table.history.kinds}
+    named["track"] = table.track if isinstance(table.track, list) else table.track["all_but"]
+    named["history.validity"] = [] if isinstance(table.history.validity, str) else table.history.validity.values()
+    for old, new in table.schema_.rename.items():
+        if names_within(old, new, tuple(columns)):
+            raise cannot_rename_within(name, old, new)
+        for where, names in named.items():
+            if old in names:
+                raise ConfigError(
+                    f"{name}: `{where}` names {old!r}, which is called {new!r} now, as `schema.rename` says",
+                    todo=f"Name it {new!r} there, too; or take it out of `rename`, if {old!r} is another column.",
+                )

@@ -1,0 +1,161 @@
+"""What the source has, beside what the settings say: tables that patterns take, and what a person should know."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError, LakewardError
+from lakeward.core.operations.maintain import layout_changes
+from lakeward.core.ports import Landing, Stray, Strays
+from lakeward.core.text.numbers import format_count
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.patterns import name_of_entry, plain
+from lakeward.entrypoints.settings.refused_tables import words_of_left_out
+
+_FILE: Final = "tables.json"
+_NEXT: Final = "Next: `lakeward maintain --dry-run`"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Tables that nobody configured, cautions of those that are, and what to know of the pipeline as a whole.
+
+    So many rows are `strays`: they do not say of which table they are.
+    """
+
+    unconfigured: Sequence[TableName] = ()
+    cautions: Mapping[TableName, Sequence[str]] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    strays: int = 0
+
+    def with_cautions(self, more: Mapping[TableName, Sequence[str]]) -> Findings:
+        """Return these with more cautions."""
+        said = {table: (*words, *more.get(table, ())) for table, words in self.cautions.items()}
+        return replace(self, cautions=said)
+
+
+def look(container: Any, tables: Iterable[TableName]) -> Findings:
+    """Look at the source without an engine; what cannot be looked at is said by who reads it.
+
+    Raises ConfigError where the settings of the source are wrong.
+    """
+    configured: Configured = container.configured()
+    known = known_tables(configured)
+    of_catalogue = {table: configured.cautions(table) for table in tables}
+    said = (*configured.said.warnings, *words_of_left_out(configured.left_out))
+    landing = container.landing()
+    try:
+        there = () if landing is None else landing.tables()
+    except LakewardError:
+        return Findings(cautions=of_catalogue, warnings=said)
+    strays = _strays(container.strays())
+    warnings = (*said, *_warnings(landing, known), *_words_of(strays))
+    unconfigured = _unconfigured(there, known)
+    read = configured.read
+    cautions = {table: (*_cautions(landing, read.get(table, table)), *own) for table, own in of_catalogue.items()}
+    return Findings(unconfigured, cautions, warnings, len(strays))
+
+
+def layouts(container: Any, tables: Iterable[TableName]) -> Mapping[TableName, Sequence[str]]:
+    """Say of tables how they are made otherwise than their settings say; one that cannot be read says nothing."""
+    found = {}
+    for table in tables:
+        with suppress(LakewardError):
+            changes = layout_changes(container.job(table=table))
+            found[table] = [f"{change}. {change.refused or _NEXT}" for change in changes]
+    return found
+
+
+def _unconfigured(there: Sequence[TableName], known: Collection[TableName]) -> Sequence[TableName]:
+    """Return the tables that are not read; of some that differ in case alone, that which is named is."""
+    names, spelled = {plain(name) for name in known}, Counter(map(plain, there))
+    return [
+        table for table in there if plain(table) not in names or (spelled[plain(table)] > 1 and table not in known)
+    ]
+
+
+def _strays(kept: Strays | None) -> Sequence[Stray]:
+    try:
+        return () if kept is None else kept.strays()
+    except LakewardError:
+        return ()
+
+
+def _words_of(strays: Sequence[Stray]) -> Sequence[str]:
+    if not strays:
+        return ()
+    first = f"{strays[0].object}, row {strays[0].row}"
+    return (
+        f"{format_count(len(strays), 'row does', 'rows do')} not say of which table "
+        f"{'it is' if len(strays) == 1 else 'they are'}, so any table may lack them (the first is "
+        f"{first}). Next: `lakeward quarantine strays`",
+    )
+
+
+def known_tables(configured: Configured) -> Collection[TableName]:
+    """Return the tables of the source that the settings name, those that are left out included."""
+    return {*configured.read.values(), *configured.skipped}
+
+
+def _warnings(landing: Landing | None, tables: Collection[TableName]) -> Sequence[str]:
+    try:
+        return () if landing is None else tuple(landing.warnings(tables))
+    except LakewardError:
+        return ()
+
+
+def _cautions(landing: Landing | None, table: TableName) -> Sequence[str]:
+    try:
+        return () if landing is None else tuple(landing.cautions(table))
+    except LakewardError:
+        return ()
+
+
+def find_tables(configured: Configured) -> Configured:
+    """Return the settings with the tables that its patterns take: those that are there, and that were.
+
+    One whose folder is gone stays, so that this does not pass in silence.
+    """
+    if not configured.patterns:
+        return configured
+    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # where there are no patterns none is needed
+
+    landing = Container(configured=configured).landing()
+    there = [] if landing is None else [*landing.tables()]
+    gone = [table for table in remembered(configured.state) if plain(table) not in map(plain, there)]
+    return configured.with_found([*there, *gone])
+
+
+def remembered(state: Path) -> Sequence[TableName]:
+    """Return the tables that patterns took when the pipeline last ran."""
+    file = state / _FILE
+    try:
+        return [TableName(str(schema), str(table)) for schema, table in json.loads(file.read_text("utf-8"))]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"{file} cannot be read",
+            found=str(error),
+            todo="It says which tables the patterns took. Look whether a folder of a table is gone, and delete it.",
+        ) from error
+
+
+def remember(configured: Configured) -> None:
+    """Write down the tables that patterns take now; who runs has the lock."""
+    if configured.patterns:
+        named = {
+            name_of_entry(name) for name in configured.content.get("tables", {}) if name not in configured.patterns
+        }
+        named |= configured.refused.keys()
+        found = [list(table) for table, read in configured.read.items() if table == read and table not in named]
+        file, unfinished = configured.state / _FILE, configured.state / f".{_FILE}"
+        unfinished.write_text(json.dumps(found), "utf-8")
+        unfinished.replace(file)

@@ -1,0 +1,144 @@
+"""What a run asks before its first batch, asked without a run: nothing is written, hidden from others or taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import LakewardError
+from lakeward.core.shaping.column_rules import Hash
+from lakeward.core.text.numbers import format_count
+from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.secret_masking import secret_names
+from lakeward.entrypoints.startup import catalogue
+from lakeward.entrypoints.startup.shapers import long_enough
+
+
+@dataclass(frozen=True, slots=True)
+class PartCheck:
+    """What was done with a part of the pipeline, in words, and what is wrong with it."""
+
+    part: str
+    outcome: str
+    error: LakewardError | None = None
+
+
+@dataclass(slots=True)
+class PartChecks:
+    """Checks the parts of a pipeline, one by one; `configured` has what the catalogue says, once it was asked.
+
+    `tables` are what is wrong with single tables, beside those that `configured` refuses. Where it does not ask,
+    parts are made of their settings, and no service is asked.
+    """
+
+    configured: Configured
+    asks: bool
+    done: list[PartCheck] = field(default_factory=list)
+    tables: dict[TableName, LakewardError] = field(default_factory=dict)
+
+    def __call__(self) -> None:
+        """Check all parts that the settings name; what is wrong with one keeps no other from being checked."""
+        self._check_catalogue()
+        container = Container(configured=self.configured)
+        self._check_secrets(container)
+        settings = self.configured.settings
+        self._check("source", container.source, "looked at", lambda: self._look_at_source(container))
+        self._check("tables", container.target, "asked", lambda: self._ask_tables(container.target()))
+        self._check("ledger", container.ledger, "asked", lambda: self._ask_ledger(container.ledger()))
+        if settings.queue.kind != "poll":
+            self._check("queue", container.queue, "not asked: what it gives out is hidden from others")
+        if settings.lease is not None:
+            self._check("lease", container.lease, "not asked: to ask for it is to take it")
+        if settings.statistics is not None:
+            self._check("statistics", container.statistics, "not asked before a full load is awaited")
+        if settings.registration is not None:
+            self._check("registration", container.registration, "not asked: nothing is registered")
+        if settings.notify:
+            self._check("notify", container.notifiers, "nobody is told")
+        if any(self.configured.rules(name) for name in self.configured.tables):
+            self.done.append(PartCheck("rules", "not tried: that takes Spark (`lakeward plan`)"))
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing is wrong with any part, and with any table."""
+        every = (self.configured.refused, self.tables, [one for one in self.done if one.error is not None])
+        return not any(every)
+
+    @property
+    def wrong_tables(self) -> Mapping[TableName, LakewardError]:
+        """What is wrong with single tables."""
+        return {**self.configured.refused, **self.tables}
+
+    def _check(
+        self, part: str, make: Callable[[], object], outcome: str, ask: Callable[[], None] | None = None
+    ) -> None:
+        with self._noting(part) as note:
+            make()
+            if ask is not None and self.asks:
+                ask()
+            note(outcome if ask is None or self.asks else "not asked")
+
+    @contextmanager
+    def _noting(self, part: str) -> Iterator[Callable[[str], None]]:
+        """Note how a part was checked, by the word that the block gives, or what is wrong with it."""
+        outcome: list[str] = []
+        try:
+            yield outcome.append
+        except LakewardError as error:
+            self.done.append(PartCheck(part, "wrong", error))
+        else:
+            self.done.append(PartCheck(part, outcome[-1]))
+
+    def _check_catalogue(self) -> None:
+        if self.configured.settings.catalogue is None:
+            return
+        with self._noting("catalogue") as note:
+            if self.asks:
+                self.configured = catalogue.ask(self.configured)
+            else:
+                Container(configured=self.configured).catalogue()
+            note((self.configured.said.warnings or ["asked"])[0] if self.asks else "not asked")
+
+    def _check_secrets(self, container: Container) -> None:
+        names = [*dict.fromkeys(secret_names(self.configured.content, [*container.registry().secrets]))]
+        hashes = (rule for name in self.configured.tables for rule in self.configured.rules(name).columns)
+        of_hashes = {rule.key for rule in hashes if isinstance(rule, Hash)}
+        if not names or not self.asks:
+            self.done += [PartCheck("secrets", "not read")] if names else []
+            return
+        read = container.runtime().secret
+        before = len(self.done)
+        for name in names:
+            with self._noting("secrets") as note:
+                if str(name) in of_hashes:
+                    long_enough(str(name), read)
+                else:
+                    read(name)
+                note("read")
+        wrong = [one for one in self.done[before:] if one.error is not None]
+        self.done[before:] = wrong or [PartCheck("secrets", f"read: {format_count(len(names), 'secret')}")]
+
+    def _look_at_source(self, container: Container) -> None:
+        landing = container.landing()
+        if landing is not None:
+            landing.tables()
+
+    def _ask_tables(self, target: Any) -> None:
+        """Ask how each table stands; the first that the lake gives no answer for is what is wrong with the lake."""
+        for name in self.configured.tables:
+            if name in self.configured.refused:
+                continue
+            try:
+                target.standing(self.configured.dimension(name))
+            except LakewardError as error:
+                if error.retryable:
+                    raise
+                self.tables[name] = error
+
+    def _ask_ledger(self, ledger: Any) -> None:
+        for name in self.configured.tables:
+            ledger.account(str(name))

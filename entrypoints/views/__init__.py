@@ -1,0 +1,1 @@
+"""What commands print: tables and sentences for people, JSON documents for programs."""

@@ -1,0 +1,250 @@
+"""What programs get: one JSON document a command, with a version and stable names."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from lakeward.core.errors import AlarmRaised, LakewardError
+from lakeward.core.events import LOAD_SEQUENCE
+from lakeward.core.joined.plan import JoinPlan, Passed
+from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.progress import Progress
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.schema_changes.evolution import SchemaChange
+from lakeward.entrypoints.views import timestamps
+from lakeward.plugins.manager import raised_in
+
+if TYPE_CHECKING:
+    from lakeward.entrypoints.runtime.join_run import JoinRun
+    from lakeward.entrypoints.runtime.table_run import TableRun
+    from lakeward.entrypoints.startup.findings import Findings
+
+SCHEMA_VERSION: Final = 1
+
+
+def document(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a command's document as programs get it."""
+    return {"schema_version": SCHEMA_VERSION, "command": command, **content}
+
+
+def json_values(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a command's document as plain values of JSON."""
+    found: dict[str, Any] = json.loads(json.dumps(document(command, content)))
+    return found
+
+
+def emit(command: str, content: Mapping[str, Any]) -> None:
+    """Write a command's document to standard output."""
+    sys.stdout.write(json.dumps(document(command, content), indent=2, ensure_ascii=False) + "\n")
+
+
+def error(found: BaseException) -> Mapping[str, Any]:
+    """Return an error with its parts by name."""
+    if not isinstance(found, LakewardError):
+        kind, what = type(found).__name__, str(found)
+        return {"kind": kind, "what": what, "found": None, "todo": of_defect(found), "retryable": False}
+    return {
+        "kind": type(found).__name__,
+        "what": found.what,
+        "found": found.found,
+        "todo": found.todo,
+        "retryable": found.retryable,
+        **({"code": found.code} if isinstance(found, AlarmRaised) else {}),
+    }
+
+
+def of_defect(error: BaseException) -> str:
+    """Return what to do about an error that nobody raised on purpose: whose defect it is."""
+    plugin = raised_in(error)
+    whose = "lakeward: please report it" if plugin is None else f"the plugin {plugin}: mend it, or report it there"
+    return f"This is a defect of {whose}. With --debug the stack trace is shown."
+
+
+def failure_code(errors: Iterable[Mapping[str, Any]]) -> int:
+    """Return the exit code where tables failed: 75 where each may be tried again, else 4."""
+    return 75 if all(found["retryable"] for found in errors) else 4
+
+
+def time(micros: int | None) -> str | None:
+    """Return a time in UTC."""
+    if micros is None:
+        return None
+    moment = timestamps.moment(micros)
+    return timestamps.far(micros) if moment is None else moment.isoformat().replace("+00:00", "Z")
+
+
+def cell(value: object) -> Any:
+    r"""Return a value of a row: text where JSON has nothing of its kind, or not all of it.
+
+    >>> cell(float("inf")), cell(b"\xca"), cell([1, None]), cell(Decimal("1E-10"))
+    ('inf', '0xca', [1, None], '0.0000000001')
+    """
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case Decimal():
+            return f"{value:f}"
+        case bytes():
+            return f"0x{value.hex()}"
+        case datetime(tzinfo=zone) if zone is not None:
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case date():
+            return value.isoformat()
+        case list() | tuple():
+            return [cell(part) for part in value]
+        case dict():
+            return {str(name): cell(part) for name, part in value.items()}
+        case _:
+            return str(value)
+
+
+def alarm(found: Alarm) -> Mapping[str, Any]:
+    """Return an alarm with its parts by name."""
+    return {"code": found.code, "what": found.what, "found": found.found, "todo": found.todo}
+
+
+def failure(found: Failure | None) -> Mapping[str, Any] | None:
+    """Return the error that ended the last run of a table, and when."""
+    return None if found is None else {**asdict(found), "at": time(found.at)}
+
+
+def awaited(found: Awaited | None) -> Mapping[str, Any] | None:
+    """Return the full load that a table waits for."""
+    if found is None or not found.is_told:
+        return None
+    return {
+        "epoch": found.epoch,
+        "since": time(found.since),
+        "files": found.objects,
+        "bytes": found.bytes,
+        "behind": found.behind,
+        "lacking": list(found.lacking),
+        "until": found.until,
+    }
+
+
+def progress(found: Progress) -> Mapping[str, Any]:
+    """Return where a table is."""
+    return {
+        "batch": found.batch,
+        "epoch": found.epoch,
+        "object": found.object,
+        "source_time": time(found.time),
+        "position": found.high_water,
+        "mark": mark(found),
+        "rows": found.rows,
+        "held": found.held,
+        "inexact_since": found.inexact_since,
+        "ahead": None if found.ahead is None else {"time": time(found.ahead.time), "file": found.ahead.object},
+        "backwards": None
+        if found.backwards is None
+        else {"file": found.backwards.object, "row": found.backwards.row},
+        "twin": None if found.twin is None else {"file": found.twin.object, "of": found.twin.of},
+        "counts": asdict(found.counts),
+        "totals": asdict(found.totals),
+        "other_tables": other_tables(found.others),
+    }
+
+
+def other_tables(found: OtherTables | None) -> Mapping[str, Any] | None:
+    """Return the number of messages of other tables, and the names that most of them have."""
+    return None if found is None else {"messages": found.messages, "names": dict(found.names)}
+
+
+def mark(found: Progress) -> str | None:
+    """Return the mark of a table: a time, or digits, of which JSON's numbers would not keep all."""
+    if found.mark is None or found.mark.sequence == LOAD_SEQUENCE:
+        return None
+    return str(found.mark.sequence) if found.sequences.are_wide else time(found.mark.sequence)
+
+
+def schema_change(change: SchemaChange) -> Mapping[str, Any]:
+    """Return a change of a column."""
+    before, after = (None if type_ is None else str(type_) for type_ in (change.before, change.after))
+    if change.to is not None:
+        before, after = change.path, change.to
+    return {"kind": change.kind.value, "column": change.path, "before": before, "after": after}
+
+
+def findings(found: Findings) -> Mapping[str, Any]:
+    """Return what the source has that nobody configured, and what to know of the pipeline as a whole."""
+    unconfigured = [str(table) for table in found.unconfigured]
+    return {"unconfigured": unconfigured, "warnings": list(found.warnings), "strays": found.strays}
+
+
+def table_run(run: TableRun) -> Mapping[str, Any]:
+    """Return what a run did to one table."""
+    return {
+        "table": str(run.table),
+        "seconds": round(run.seconds, 3),
+        "counts": asdict(run.counts),
+        "batch_count": run.batches,
+        "batches": [
+            {
+                "batch": report.progress.batch,
+                "commit": report.commit,
+                "files": [found.object.name for found in report.plan.facts.objects],
+                "written": report.written,
+                "removed": report.removed,
+                "counts": asdict(report.counts),
+                "quality_warnings": dict(report.plan.facts.warnings),
+                "other_tables": other_tables(report.plan.facts.others),
+            }
+            for report in run.reports
+        ],
+        "progress": None if run.progress is None else progress(run.progress),
+        "alarms": [alarm(found) for found in run.alarms],
+        "awaited": awaited(run.awaited),
+        "warnings": list(run.all_cautions),
+        "error": None if run.error is None else error(run.error),
+    }
+
+
+def join_run(run: JoinRun) -> Mapping[str, Any]:
+    """Return what a run did to one joined table."""
+    report = run.report
+    found = None
+    if report is not None:
+        found = {
+            "batch": report.progress.batch,
+            "commit": report.commit,
+            "written": report.written,
+            "removed": report.removed,
+            **join_plan(report.plan, report.passed),
+        }
+    return {
+        "table": str(run.table),
+        "seconds": round(run.seconds, 3),
+        "batch_count": run.batches,
+        "last": found,
+        "waits_for": list(map(str, run.waits)),
+        "alarms": [alarm(found) for found in run.alarms],
+        "warnings": [] if report is None else list(report.cautions),
+        "error": None if run.error is None else error(run.error),
+    }
+
+
+def join_plan(plan: JoinPlan, passed: Mapping[str, Passed] | None = None) -> Mapping[str, Any]:
+    """Return what a batch of a joined table takes: how far it passes its sources, or why all is made anew.
+
+    What it `passed` in the end may be less than it was to pass.
+    """
+    passed = plan.progress.passed if passed is None else passed
+    batches = {name: one.batch for name, one in passed.items()}
+    return {"since": dict(plan.since), "passed": batches, "whole": list(plan.whole)}
+
+
+def table_runs(runs: Sequence[TableRun]) -> Mapping[str, Any]:
+    """Return what a run did."""
+    return {"tables": [table_run(run) for run in runs]}

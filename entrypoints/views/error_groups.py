@@ -1,0 +1,97 @@
+"""Errors and alarms of several tables: one that they have in common is said once, with a line for each table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import AlarmRaised, LakewardError
+from lakeward.core.reporting.alarms import Alarm
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.text.numbers import format_count
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
+
+_ERROR, _ALARM = "[bold red]error:[/]", "[bold yellow]alarm:[/]"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """An error or an alarm of a table, in its three parts; `code` is that of an alarm, `note` is a last line."""
+
+    table: TableName
+    what: str
+    found: str | None
+    todo: str | None
+    code: str | None = None
+    note: str | None = None
+
+    @property
+    def kind(self) -> tuple[str | None, str, str]:
+        """What it has in common with that of another table: its code, what is wrong and what to do, unnamed."""
+        return self.code, self._unnamed(self.what), self._unnamed(self.todo or "")
+
+    def _unnamed(self, words: str) -> str:
+        own = words.removeprefix(f"{self.table}: ")
+        return re.sub(rf"(?<![\w.]){re.escape(str(self.table))}(?!\w)", "TABLE", own)
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """What to print of it where no other table has it: first what is wrong."""
+        code = None if self.code is None else _explained(self.code)
+        rest = "\n".join(part for part in (self.found, self.todo, code, self.note) if part)
+        return [self.what, *rest.splitlines()]
+
+
+def print_errors(errors: Iterable[tuple[TableName, BaseException]]) -> None:
+    """Print the errors of tables to standard error."""
+    _print(_ERROR, [_of_error(table, error) for table, error in errors])
+
+
+def print_failures(failures: Iterable[tuple[TableName, Failure]]) -> None:
+    """Print the errors that ended the last runs of tables to standard error."""
+    found = []
+    for table, failure in failures:
+        since = f"{table} failed {terminal.ago(failure.at)} ago; no run of it has ended without an error since."
+        found.append(Trouble(table, failure.what, failure.found, failure.todo, note=since))
+    _print(_ERROR, found)
+
+
+def print_alarms(alarms: Iterable[tuple[TableName, Alarm]]) -> None:
+    """Print the alarms of tables to standard error."""
+    _print(_ALARM, [Trouble(table, one.what, one.found, one.todo, one.code) for table, one in alarms])
+
+
+def _of_error(table: TableName, error: BaseException) -> Trouble:
+    if not isinstance(error, LakewardError):
+        return Trouble(table, f"{type(error).__name__}: {error}", None, documents.of_defect(error))
+    code = error.code if isinstance(error, AlarmRaised) else None
+    return Trouble(table, error.what, error.found, error.todo, code)
+
+
+def _print(label: str, troubles: Sequence[Trouble]) -> None:
+    out = terminal.console(stderr=True)
+    groups: dict[tuple[str | None, str, str], list[Trouble]] = {}
+    for one in troubles:
+        groups.setdefault(one.kind, []).append(one)
+    for group in groups.values():
+        first, *rest = group[0].lines if len(group) == 1 else in_common(group)
+        out.print(f"{label} {escaped(first)}", soft_wrap=True)
+        for line in rest:
+            out.print(f"  {escaped(line)}", soft_wrap=True)
+
+
+def in_common(troubles: Sequence[Trouble]) -> Sequence[str]:
+    """Return what to print of what several tables have in common: what is wrong, a line a table, what to do."""
+    code, what, todo = troubles[0].kind
+    lines = [f"{format_count(len({one.table for one in troubles}), 'table')}: {what}"]
+    for one in troubles:
+        words = "; ".join(line for part in (one.found, one.note) if part for line in part.splitlines())
+        lines.append(f"{one.table}: {words}" if words else str(one.table))
+    return [*lines, *todo.splitlines(), *([] if code is None else [_explained(code)])]
+
+
+def _explained(code: str) -> str:
+    return f"{code} is explained in docs/reference/alarms.md"

@@ -1,0 +1,210 @@
+"""What people see of joined tables: what a run did, what the next batch will do, how far each is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from rich.table import Table
+
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import LakewardError, SetupError
+from lakeward.core.joined.declared import Joined, Source, Way
+from lakeward.core.joined.keeping import Joinable, cautions, plan_next
+from lakeward.core.joined.plan import JoinPlan, JoinProgress
+from lakeward.core.ports import Standing
+from lakeward.core.reporting.failures import Failure
+from lakeward.core.schema import Schema
+from lakeward.entrypoints.runtime.join_run import JoinRun
+from lakeward.entrypoints.runtime.reporting.logs import log_failure
+from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.views import documents, error_groups, terminal
+from lakeward.entrypoints.views.safe_text import escaped
+
+log = structlog.get_logger()
+
+
+def print_runs(joined: Sequence[JoinRun]) -> None:
+    """Print a line a joined table, and what went wrong."""
+    if joined:
+        terminal.console().print(runs(joined))
+    terminal.print_findings({one.table: one.report.cautions for one in joined if one.report is not None}, ())
+    sys.stdout.flush()
+    error_groups.print_errors((one.table, one.error) for one in joined if one.error is not None)
+    error_groups.print_alarms((one.table, alarm) for one in joined for alarm in one.alarms)
+
+
+def runs(joined: Sequence[JoinRun]) -> Table:
+    """Return a line a joined table."""
+    table = terminal.grid(
+        "joined table", "batch", "written", "removed", "", "time", right=("batch", "written", "removed", "time")
+    )
+    for run in joined:
+        table.add_row(escaped(str(run.table)), *_numbers(run), _words(run), f"{run.seconds:.1f} s")
+    return table
+
+
+def _numbers(run: JoinRun) -> tuple[str, str, str]:
+    report = run.report
+    if report is None:
+        return "–", "–", "–"
+    return f"{report.progress.batch:,}", f"{report.written:,}", f"{report.removed:,}"
+
+
+def _words(run: JoinRun) -> str:
+    if run.error is not None:
+        return "[red]failed[/]"
+    if run.waits:
+        return f"waits for the first batch of {escaped(', '.join(map(str, run.waits)))}"
+    return "nothing new" if run.report is None else escaped(plan_words(run.report.plan))
+
+
+def plan_words(plan: JoinPlan) -> str:
+    """Return in words what a batch of a joined table takes of its sources."""
+    if plan.whole:
+        return f"all rows made anew: {'; '.join(plan.whole)}"
+    passed = plan.progress.passed
+    return "keys touched by " + ", ".join(
+        f"{name} {since + 1}–{passed[name].batch}" for name, since in plan.since.items()
+    )
+
+
+def lookups(joined: Joined) -> Sequence[str]:
+    """Return in words which sources are looked up at a time, and what becomes of a row that finds none of one."""
+    found = {name: one for name, one in joined.sources.items() if one.at is not None or one.otherwise}
+    return [f"{_which(joined, name)}; {_else(one)}" for name, one in found.items()]
+
+
+def _which(joined: Joined, name: str) -> str:
+    at = joined.sources[name].at
+    return f"{name} as it is now" if at is None else f"{name} as it was at {joined.beside(name)}.{at}"
+
+
+def _else(source: Source) -> str:
+    if source.way is Way.INNER:
+        return "a row that finds none waits for it"
+    said = ", ".join(f"{own} {source.otherwise.get(own, 'NULL')}" for own in source.columns)
+    return f"a row that finds none has {said}" if said else "a row that finds none stays"
+
+
+def planned(
+    container: Any,
+    table: TableName,
+    kind: str,
+    ahead: Sequence[TableName],
+    errors: list[tuple[TableName, BaseException]],
+    *,
+    as_json: bool,
+) -> dict[str, Any]:
+    """Plan one joined table, show it to people, and return it as programs get it.
+
+    The sources that are `ahead` have a batch to come, which the same run would take. Why the table cannot be
+    planned is added to the `errors`.
+    """
+    try:
+        job = container.join_job(table=table)
+        found = plan_next(job)
+    except SetupError:
+        raise
+    except Exception as error:  # noqa: BLE001  # a table that cannot be planned, for whatever reason, hides no other
+        if not isinstance(error, LakewardError):
+            log_failure(error, log.error)
+        if not as_json:
+            terminal.console().print(f"{escaped(str(table))}  → cannot be planned")
+        errors.append((table, error))
+        return {"table": str(table), "error": documents.error(error)}
+    if not as_json:
+        mode = "mirror" if job.joined.history is None else "history"
+        name = str(table) if found.table is None else found.table.name
+        terminal.console().print(f"{escaped(str(table))}  → {escaped(name)} ({kind}, joined {mode})")
+        for words in lookups(job.joined):
+            terminal.console().print(f"   {escaped(words)}")
+        terminal.console().print(f"   {escaped(planned_words(found, ahead))}")
+    plan = None if found.plan is None else {"batch": found.plan.batch, **documents.join_plan(found.plan)}
+    told = {"waits_for": list(map(str, found.lacking)), "ahead": list(map(str, ahead))}
+    return {"table": str(table), "plan": plan, **told}
+
+
+def planned_words(found: Joinable, ahead: Sequence[TableName] = ()) -> str:
+    """Return in words what the next batch takes, where some sources have a batch to come that it will follow."""
+    if found.lacking:
+        return f"waits for the first batch of {', '.join(map(str, found.lacking))}"
+    words = [] if found.plan is None else [plan_words(found.plan)]
+    if ahead and (found.plan is None or not found.plan.whole):
+        touched = f"by the next batch of {', '.join(map(str, ahead))}"
+        words.append(f"and {touched}" if words else f"keys touched {touched}")
+    return ", ".join(words) or "nothing new in its sources"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedStatus:
+    """How far a joined table is, or why that cannot be told."""
+
+    joined: Joined
+    standing: Standing | None = None
+    error: LakewardError | None = None
+    failure: Failure | None = None
+
+    @property
+    def name(self) -> TableName:
+        """What it is called."""
+        return self.joined.name
+
+    @property
+    def cautions(self) -> Sequence[str]:
+        """What to know of it, by its last commit."""
+        return () if self.standing is None else cautions(self.joined, self.standing.progress)
+
+    @property
+    def passed(self) -> Mapping[str, int]:
+        """The batches of its sources that it has passed."""
+        text = None if self.standing is None else self.standing.progress.joined
+        return {} if text is None else {n: one.batch for n, one in JoinProgress.from_json(text).passed.items()}
+
+
+def stands(container: Any, configured: Configured, tables: Sequence[TableName]) -> list[JoinedStatus]:
+    """Return how far joined tables are, by what their last commits say."""
+    target, found = container.target(), []
+    for name in tables:
+        joined = configured.joined[name]
+        dimension = Dimension(name=name, schema=Schema(()), history=joined.history)
+        try:
+            standing = target.standing(dimension)
+            found.append(JoinedStatus(joined, standing, failure=container.ledger().account(str(name)).failure))
+        except LakewardError as error:
+            found.append(JoinedStatus(joined, error=error))
+    return found
+
+
+def status(found: Sequence[JoinedStatus]) -> Table:
+    """Return a line a joined table: which batches of its sources it has passed, rows, batch, last commit."""
+    table = terminal.grid("joined table", "has passed", "rows", "batch", "last commit", right=("rows", "batch"))
+    for one in found:
+        name, standing = escaped(str(one.name)), one.standing
+        if standing is None or not standing.progress.batch:
+            table.add_row(name, "[red]failed[/]" if one.error else "nothing joined yet", "–", "–", "–")
+            continue
+        passed = ", ".join(f"{source} {batch:,}" for source, batch in one.passed.items())
+        committed = f"{terminal.ago(standing.committed)} ago" if standing.committed else "–"
+        progress = standing.progress
+        table.add_row(name, escaped(passed), f"{progress.rows:,}", f"{progress.batch:,}", committed)
+    return table
+
+
+def status_document(one: JoinedStatus) -> Mapping[str, Any]:
+    """Return how far a joined table is, as programs get it."""
+    if one.standing is None:
+        return {"table": str(one.name), "error": None if one.error is None else documents.error(one.error)}
+    return {
+        "table": str(one.name),
+        "exists": one.standing.schema is not None,
+        "batch": one.standing.progress.batch,
+        "rows": one.standing.progress.rows,
+        "passed": dict(one.passed),
+        "committed": documents.time(one.standing.committed),
+        "warnings": list(one.cautions),
+        "last_error": documents.failure(one.failure),
+    }

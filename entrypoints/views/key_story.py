@@ -1,0 +1,222 @@
+"""What became of a key, in words: one line a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, UNSET, Cell, Key, Operation, Position, Sequences
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.counts import Verdict
+from lakeward.core.operations.explain import Changes, Explained, Step
+from lakeward.core.operations.key_state import Known
+from lakeward.core.text.numbers import format_count
+from lakeward.entrypoints.views import terminal
+
+MOST_CELLS: Final = 12
+"""More cells than that are not shown at once; the document of `--json` has them all."""
+
+
+class Story:
+    """The steps of one key, numbered from 1."""
+
+    def __init__(self, dimension: Dimension, known: Known, explained: Explained) -> None:
+        self.dimension = dimension
+        self.known = known
+        self.steps = explained.steps
+        self.is_whole = explained.is_whole
+        self.numbers = number(explained.steps)
+
+    def place(self, position: Position) -> str:
+        """Return where an event is from, as file and row."""
+        return f"{self.known.objects.get(position.object, f'object {position.object}')}:{position.row}"
+
+    def what(self, step: Step) -> str:
+        """Return what an event did, and why."""
+        verdict = self._verdict(step)
+        if step.alike is not None:
+            verdict += f", the same as {self.numbers[step.alike]} once more"
+        if step.tie is not None:
+            verdict += f", tie with {self.numbers[step.tie]}: the later row wins"
+        effect = self._effect(step)
+        not_sent = f" · not sent: {', '.join(step.unset)}" if step.unset else ""
+        kept = f" · shown as it was first: {', '.join(step.kept)}" if step.kept else ""
+        return f"{verdict}{': ' if effect else ''}{effect}{not_sent}{kept}"
+
+    def _verdict(self, step: Step) -> str:
+        by = None if step.by is None else self.numbers[step.by]
+        waited = "waited, then " if step.settled not in (None, step.batch) and step.batch is not None else ""
+        match step.verdict:
+            case Verdict.QUARANTINED:
+                return self._refused(step)
+            case Verdict.WAITING if by is not None:
+                return f"waiting for {by}"
+            case Verdict.WAITING:
+                return self._waiting(step)
+            case Verdict.SUPERSEDED:
+                return f"{waited}superseded by {by}, of the same batch"
+            case Verdict.STALE:
+                return f"{waited}stale: {by} is newer, and was there before"
+            case Verdict.DUPLICATE:
+                return f"duplicate of {by}"
+            case _ if by is not None:
+                return f"{waited}applied in its place before {by}, which was there"
+            case _:
+                return f"{waited}applied"
+
+    def _waiting(self, step: Step) -> str:
+        if step.position.epoch > self.known.progress.epoch:
+            return "waiting for its full load to be complete"
+        if step.settled is not None:
+            return "waiting for its row"
+        others = [key for key in (step.old_key, step.key) if key is not None and key != self.known.key]
+        return f"waiting, as key {key_words(others[0])} is held" if others else "waiting"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether events of the key wait behind a row in quarantine, of this key or of one that a change joins."""
+        epoch = self.known.progress.epoch
+        waits = [step for step in self.steps if step.verdict is Verdict.WAITING and step.settled is None]
+        is_refused = any(refused.is_holding for refused in self.known.refused)
+        return is_refused or any(step.position.epoch <= epoch for step in waits)
+
+    def position(self, step: Step) -> str:
+        """Return the place of a step's event in the order of the source; one without a commit time has none."""
+        if step.refused is not None and step.refused.reason is Reason.SEQUENCE:
+            return "no commit time"
+        return position_words(step.position, step.time, self.known.progress.sequences)
+
+    def _refused(self, step: Step) -> str:
+        refused = step.refused
+        if refused is None:
+            return ""
+        why = f"{refused.reason.value}{': ' if refused.detail else ''}{refused.detail}"
+        if refused.given_up is not None:
+            return f"given up in batch {refused.given_up}, after {why}"
+        return f"in quarantine{', the key waits for it' if refused.is_holding else ''}: {why}"
+
+    def _effect(self, step: Step) -> str:
+        if step.verdict in (Verdict.STALE, Verdict.DUPLICATE, Verdict.QUARANTINED) and not step.changes:
+            return ""
+        goes = "is deleted, and its values stay" if self.dimension.is_soft else "is removed"
+        if step.operation is Operation.DELETE:
+            return f"the row {goes}"
+        if step.operation is Operation.TRUNCATE:
+            return f"every older row {goes}"
+        if step.key != self.known.key:
+            return f"the row goes to key {key_words(step.key)}"
+        moved = "" if step.old_key is None else f"from key {key_words(step.old_key)}: "
+        others = {name: change for name, change in step.changes.items() if name not in self.dimension.key}
+        return moved + (change_words(others) or ("the row is there" if step.changes else "nothing changed"))
+
+    def before(self) -> str | None:
+        """Return the row before the first step, or None where nobody knows."""
+        base = self.known.base
+        if base is None:
+            return None
+        if base.row is None or not base.row.cells:
+            return "no row"
+        return f"{cell_words(base.row.cells)}{' · deleted' if base.row.deleted else ''}"
+
+    def stored(self) -> str:
+        """Return what stands now."""
+        stored = self.known.stored or self.known.gone
+        if stored is None:
+            return "no row"
+        position = stored.row.position
+        where = position_words(position, None, self.known.progress.sequences)
+        deleted = " · deleted" if stored.row.deleted else ""
+        return f"{cell_words(stored.row.cells)}{deleted} · position {where}, {self.place(position)}"
+
+    @property
+    def visible_with(self) -> int | None:
+        """The batch with which what stands now became visible, where that is known."""
+        stored = self.known.stored or self.known.gone
+        if stored is not None:
+            return stored.batch
+        removals = [step.settled for step in self.steps if step.verdict is Verdict.APPLIED and not step.changes]
+        return max((batch for batch in removals if batch is not None), default=None) if self.is_whole else None
+
+    def since(self) -> str | None:
+        """Return when that was, and by which commit."""
+        batch = self.visible_with
+        made = None if batch is None else self.known.made.get(batch)
+        if made is None:
+            return None if batch is None else f"visible since batch {batch}"
+        commit = "" if made.commit is None else f", commit {made.commit}"
+        return f"visible since {terminal.local_time(made.at)} (batch {batch}{commit})"
+
+    def unknown(self) -> list[str]:
+        """Return what is no longer known of the key."""
+        found = [] if self.is_whole else ["What left it so is no longer remembered."]
+        progress, lateness = self.known.progress, self.dimension.lateness
+        if isinstance(lateness, Ordered):
+            found.append(
+                "The table is `ordered`: beside the event of the row, deletes of the last "
+                f"{format_count(lateness.redelivery, 'file')} are remembered. All other events are folded "
+                "into the row."
+            )
+        elif progress.mark is not None and progress.mark.sequence != LOAD_SEQUENCE:
+            mark = position_words(Position(1, progress.mark.sequence, 0, 0), None, progress.sequences)
+            found.append(f"Events up to {mark} are folded into the row, and forgotten by and by.")
+        elif self.known.has_loads and self.known.base is None and self._begins_late():
+            found.append("A row of the full load is folded into the row by the first change, and not remembered.")
+        if progress.inexact_since is not None:
+            since = progress.inexact_since
+            found.append(f"The table is inexact since {since}: rows whose key cannot be read may be of this key.")
+        return found
+
+    def _begins_late(self) -> bool:
+        """Whether something may have come before the first event that is known."""
+        first = min(self.steps, key=lambda step: step.position)
+        return first.operation not in (Operation.READ, Operation.INSERT)
+
+
+def number(steps: Sequence[Step]) -> Mapping[Position, int]:
+    """Return the number of each step's event; a copy has that of its original."""
+    numbers: dict[Position, int] = {}
+    for count, step in enumerate(steps, 1):
+        numbers.setdefault(step.position, count)
+    return numbers
+
+
+def position_words(position: Position, time: int | None, sequences: Sequences) -> str:
+    """Return the place of an event in the order of the source, as far as a person can read it."""
+    epoch = f"epoch {position.epoch} · " if position.epoch > 1 else ""
+    if position.sequence == LOAD_SEQUENCE:
+        return f"{epoch}full load"
+    if position.sequence == READ_SEQUENCE:
+        return f"{epoch}snapshot row without a place"
+    if sequences.are_wide:
+        at = "" if time is None else f" · {terminal.local_time(time, exact=True)}"
+        return f"{epoch}{position.sequence}{at}"
+    moment = time if time is not None else position.sequence or None
+    return epoch + terminal.local_time(moment, exact=True)
+
+
+def key_words(key: Key) -> str:
+    """Return a key as a person writes it."""
+    return " ".join(terminal.cell(part) for part in key)
+
+
+def cell_words(cells: Mapping[str, Cell]) -> str:
+    """Return cells as `id 4711 · city Kiel`."""
+    return _some([f"{name} {terminal.cell(value)}" for name, value in cells.items() if value is not UNSET])
+
+
+def change_words(changes: Changes) -> str:
+    """Return changes as `city Bonn → Köln`; a cell that was not there, or of which nobody knows, as it is now."""
+    return _some(
+        [
+            f"{name} {terminal.cell(now)}"
+            if was is UNSET
+            else f"{name} {terminal.cell(was)} → {terminal.cell(now)}"
+            for name, (was, now) in changes.items()
+        ]
+    )
+
+
+def _some(parts: Sequence[str]) -> str:
+    more = f" · and {len(parts) - MOST_CELLS} more" if len(parts) > MOST_CELLS else ""
+    return " · ".join(parts[:MOST_CELLS]) + more

@@ -1,0 +1,163 @@
+"""Rows in quarantine as people see them: what is held, apart from it what is final, and what can be done."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from rich.console import Console
+from rich.table import Table
+
+from lakeward.core.dimension import TableName
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.ports import Entry
+from lakeward.core.quarantine.replay import is_as_written
+from lakeward.entrypoints.views import terminal
+from lakeward.entrypoints.views.quarantine_entries import WAIT, Kept, key_words, named, place, words_of
+from lakeward.entrypoints.views.safe_text import escaped, plain
+
+MOST_KEYS: Final = 10
+"""More keys than that are not listed at once; `--json` has them all."""
+
+_LONGEST: Final = 300
+"""Characters of a reason, and of a row as it was written, that are shown at once."""
+
+
+Group: TypeAlias = tuple[bool, TableName, str, str, list[Entry]]
+"""Rows of one table that are alike: whether they are final, the table, reason and advice, and the rows."""
+
+
+def grouped(rows: Sequence[tuple[Kept, Entry]]) -> Sequence[Group]:
+    """Return rows by whether they are final, by table, by reason and by what can be done."""
+    groups: dict[tuple[bool, TableName, str, str], list[Entry]] = defaultdict(list)
+    for kept, entry in rows:
+        groups[not entry.is_held, kept.name, entry.reason, kept.advice(entry)].append(entry)
+    return [(*alike, entries) for alike, entries in sorted(groups.items())]
+
+
+def print_nothing(out: Console, *, is_any: bool) -> None:
+    """Say that nothing is there, of all or of what was asked for."""
+    out.print("Nothing is in quarantine." if is_any else "Nothing of that is in quarantine.")
+
+
+def print_groups(out: Console, groups: Sequence[Group]) -> None:
+    """Print what is held, and apart from it what holds nothing."""
+    for is_final, title in (
+        (False, "Held: later changes of their keys wait."),
+        (True, "Final: they hold nothing."),
+    ):
+        some = [group for group in groups if group[0] is is_final]
+        if not some:
+            continue
+        numbers = ("rows",) if is_final else ("rows", "keys", "waiting", "mended")
+        table = terminal.grid("table", "reason", *numbers, "since", "what can be done", right=numbers)
+        for _, name, reason, advice, entries in some:
+            waits = sum({entry.key: entry.waits for entry in entries}.values())
+            keys = {key for entry in entries for key in entry.held_keys or ("",)}
+            mended = sum(entry.mended is not None for entry in entries)
+            counted = [len(entries), len(keys), waits, mended][: len(numbers)]
+            words = [f"{number:,}" for number in counted]
+            table.add_row(escaped(str(name)), reason, *words, _oldest(entries), escaped(advice))
+        out.print(f"[bold]{title}[/]")
+        out.print(table)
+
+
+def print_waiting_groups(out: Console, found: Sequence[Kept]) -> None:
+    """Print how many events of each table wait for their row."""
+    if not found:
+        return
+    table = terminal.grid("table", "rows", "keys", "since", "what can be done", right=("rows", "keys"))
+    for kept in found:
+        keys = {entry.key for entry in kept.incomplete}
+        numbers = (f"{len(kept.incomplete):,}", f"{len(keys):,}")
+        table.add_row(escaped(str(kept.name)), *numbers, _oldest(kept.incomplete), WAIT)
+    out.print("[bold]Waiting: they send a part of a row that is not there.[/]")
+    out.print(table)
+
+
+def _oldest(entries: Sequence[Entry]) -> str:
+    return _ago(min((entry.since for entry in entries if entry.since), default=0))
+
+
+def _ago(since: int) -> str:
+    return terminal.ago(since) if since else ""
+
+
+def print_waiting(out: Console, entries: Sequence[Entry]) -> None:
+    """Print one by one the events that wait for their row."""
+    if not entries:
+        return
+    grid = terminal.grid("key", "since", "operation", "from", "what it lacks")
+    for entry in entries:
+        where = (escaped(place(entry)), escaped(entry.detail))
+        grid.add_row(escaped(key_words(entry)), _ago(entry.since), entry.operation or "", *where)
+    out.print("[bold]These wait for their row:[/]")
+    out.print(grid)
+
+
+def print_entries(out: Console, entries: Sequence[Entry]) -> None:
+    """Print rows one by one."""
+    held = [entry for entry in entries if entry.is_held]
+    final = [entry for entry in entries if not entry.is_held]
+    if held:
+        grid = terminal.grid("key", "since", "waits", "reason", "from", "as written", right=("waits",))
+        for entry in held:
+            _add(grid, entry, f"{entry.waits:,}")
+        out.print(grid)
+        for entry in held:
+            if entry.also_holds:
+                others = ", ".join(words_of(key) for key in entry.also_holds[:MOST_KEYS])
+                more = " …" if len(entry.also_holds) > MOST_KEYS else ""
+                out.print(escaped(f"{key_words(entry)} also holds {others}{more}: a key change waits behind it."))
+    if final:
+        if held:
+            out.print("[bold]These hold nothing:[/]")
+        grid = terminal.grid("key", "since", "reason", "from", "as written")
+        for entry in final:
+            _add(grid, entry)
+        out.print(grid)
+    if any(len(words) > _LONGEST for entry in entries for words in (entry.detail, entry.text)):
+        out.print(f"Texts of more than {_LONGEST} characters are cut (…); with --json they are whole.")
+
+
+def _add(grid: Table, entry: Entry, *waits: str) -> None:
+    of = f" ({entry.operation})" if entry.reason == Reason.NO_KEY.value and entry.operation else ""
+    why = f"{entry.reason}{of}: {escaped(_cut(entry.detail))}"
+    if entry.mended is not None:
+        why += " [green](mended)[/]"
+    shown = escaped(key_words(entry))
+    grid.add_row(shown, _ago(entry.since), *waits, why, escaped(place(entry)), plain(_cut(entry.text)))
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
+
+
+def print_next(out: Console, kept: Kept, entries: Sequence[Entry]) -> None:
+    """Say what can be done about the first row of each kind."""
+    fixable = next((entry for entry in entries if kept.is_fixable(entry) and entry.mended is None), None)
+    mended = next((entry for entry in entries if entry.mended is not None), None)
+    written = next((entry for entry in entries if is_as_written(entry)), None)
+    for words, verb, entry in (
+        ("Fix the row:", "fix", fixable),
+        ("Apply what is mended:", "replay", mended),
+        ("Apply as written, once the table may follow:", "replay", written),
+        ("Give it up:", "discard", entries[0]),
+    ):
+        if entry is not None:
+            out.print(f"{words} `lakeward quarantine {verb} {escaped(str(kept.name))} {escaped(named(entry))}`")
+    for reason, advice in sorted({(e.reason, kept.advice(e)) for e in entries if not kept.is_fixable(e)}):
+        out.print(escaped(f"{reason}: {advice}"))
+
+
+def print_more(out: Console, more: int) -> None:
+    """Say how many a limit left out."""
+    if more:
+        out.print(f"… and {more:,} more; without --limit they are shown.")
+
+
+def print_done(out: Console, word: str, entries: Sequence[Entry]) -> None:
+    """Say of each row what was done with it."""
+    for entry in entries:
+        out.print(f"{word}: {escaped(key_words(entry))}  {escaped(place(entry))}  {escaped(entry.text)}")

@@ -1,0 +1,163 @@
+"""What `lakeward verify --against source` and `lakeward status` say of a table compared with its source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from lakeward.core.dimension import TableName
+from lakeward.core.text.numbers import format_count
+from lakeward.core.verification.row_comparison import Kind
+from lakeward.core.verification.source_places import SourcePlace
+from lakeward.core.verification.source_verification import (
+    KnownDifference,
+    Outcome,
+    Proof,
+    SourceVerdict,
+    SourceVerification,
+)
+from lakeward.entrypoints.views import documents, terminal
+from lakeward.entrypoints.views.safe_text import escaped
+
+EXAMPLES: Final = 5
+"""The number of keys of each kind that are named unless all are asked for."""
+
+_KINDS: Final = {
+    Kind.MISSING: "the source has a row, the table has none",
+    Kind.EXTRA: "the table has a row, the source has none",
+    Kind.CHANGED: "the values differ",
+    Kind.REPEATED: "a side has several rows",
+}
+_PROOFS: Final = {
+    Proof.PASSED: "and the table has applied later changes since",
+    Proof.STOOD: "for longer than --wait",
+    None: "not decided yet",
+}
+_OUTCOMES: Final = {
+    Outcome.EQUAL: "[green]equal[/]",
+    Outcome.DIFFERENT: "[red]different[/]",
+    Outcome.UNDECIDED: "[yellow]not decided[/]",
+}
+
+
+def document(name: TableName, one: SourceVerification) -> Mapping[str, Any]:
+    """Return what programs get of a table."""
+    verdict, ranges = one.verdict, one.first.ranges
+    return {
+        "table": str(name),
+        **verdict_document(verdict),
+        "ranges": len(ranges),
+        "equal_ranges": sum(one.is_equal for one in ranges),
+        "comparisons": one.comparisons,
+        "differences": [
+            {
+                "key": json.loads(known.difference.key),
+                "kind": known.difference.kind.value,
+                "since": documents.time(known.since),
+                "proof": None if known.proof is None else known.proof.value,
+            }
+            for known in verdict.differences
+        ],
+        "compared": [column.name for column in one.columns.columns],
+        "not_compared": dict(one.columns.left_out),
+    }
+
+
+def verdict_document(verdict: SourceVerdict) -> Mapping[str, Any]:
+    """Return what is kept of a verification, for programs."""
+    return {
+        "outcome": verdict.outcome.value,
+        "at": documents.time(verdict.at),
+        "source_rows": verdict.source_rows,
+        "table_rows": verdict.table_rows,
+        "differing": verdict.differing,
+        "verified_through": _place_document(verdict.through),
+        "verified_at": documents.time(verdict.through_at),
+    }
+
+
+def _place_document(place: SourcePlace | None) -> Mapping[str, Any] | None:
+    return None if place is None else {"time": documents.time(place.time), "log": place.log}
+
+
+def status_words(verdict: SourceVerdict | None) -> str:
+    """Return what a line of the status says of the last verification; nothing where there was none."""
+    if verdict is None:
+        return ""
+    ago = f"{terminal.ago(verdict.at)} ago"
+    match verdict.outcome:
+        case Outcome.EQUAL:
+            return f"equal to its source {ago}"
+        case Outcome.DIFFERENT:
+            return f"[red]{format_count(verdict.differing, 'key')} differed from its source {ago}[/]"
+        case Outcome.UNDECIDED:
+            return f"{format_count(verdict.differing, 'key')} not decided {ago}"
+
+
+def show(found: Sequence[tuple[TableName, SourceVerification]], *, with_keys: bool) -> None:
+    """Print one line a table, then what differs, what was not compared, and through which place it is equal."""
+    numbers = ("rows", "rows of the source", "equal ranges", "keys that differ")
+    grid = terminal.grid("table", *numbers, "", right=numbers)
+    for name, one in found:
+        verdict, ranges = one.verdict, one.first.ranges
+        equal = f"{sum(part.is_equal for part in ranges)} of {len(ranges)}"
+        counted = (f"{verdict.table_rows:,}", f"{verdict.source_rows:,}", equal, f"{verdict.differing:,}")
+        grid.add_row(escaped(str(name)), *counted, _OUTCOMES[verdict.outcome])
+    if found:
+        terminal.console().print(grid)
+    for name, one in found:
+        _show_details(name, one, with_keys=with_keys)
+
+
+def _show_details(name: TableName, one: SourceVerification, *, with_keys: bool) -> None:
+    out, verdict = terminal.console(), one.verdict
+    lines = list(_differences(verdict, with_keys=with_keys))
+    if verdict.outcome is Outcome.EQUAL and verdict.through is not None:
+        lines.append(f"verified through {escaped(_words(verdict.through))}")
+    if one.columns.left_out:
+        listed = ", ".join(f"{column} ({why})" for column, why in one.columns.left_out.items())
+        lines.append(f"not compared: {escaped(listed)}")
+    if verdict.outcome is Outcome.UNDECIDED:
+        lines.append(_next_step(name, one))
+    if lines:
+        out.print(f"[bold]{escaped(str(name))}[/]")
+    for line in lines:
+        out.print(f"  {line}", soft_wrap=True)
+
+
+def _differences(verdict: SourceVerdict, *, with_keys: bool) -> Sequence[str]:
+    def kind(known: KnownDifference) -> tuple[bool, str, str]:
+        return known.proof is None, _KINDS[known.difference.kind], _PROOFS[known.proof]
+
+    lines = []
+    for (_, words, proof), alike in groupby(sorted(verdict.differences, key=kind), key=kind):
+        some = list(alike)
+        named = some if with_keys else some[:EXAMPLES]
+        lines.append(f"{format_count(len(some), 'key')}: {words}, {proof}")
+        lines += [
+            f"  {escaped(_key(one.difference.key))} (since {terminal.local_time(one.since)})" for one in named
+        ]
+        lines += [f"  … and {len(some) - len(named):,} more (--keys)"] if len(named) < len(some) else []
+    unnamed = verdict.differing - len(verdict.differences)
+    return [*lines, *([f"{format_count(unnamed, 'key')} more, which are not named"] if unnamed else [])]
+
+
+def _key(key: str) -> str:
+    return " ".join("NULL" if part is None else str(part) for part in json.loads(key))
+
+
+def _words(place: SourcePlace) -> str:
+    told = [place.log, None if place.time is None else terminal.local_time(place.time, exact=True)]
+    return " · ".join(part for part in told if part is not None) or "the comparison; the database tells no place"
+
+
+def _next_step(name: TableName, one: SourceVerification) -> str:
+    again = f"`lakeward verify {escaped(str(name))} --against source`"
+    if one.can_pass:
+        return f"These changes may be on their way. Next: {again} after the next runs, or with --wait"
+    return (
+        "These changes may be on their way, and nothing tells how far the table is in its source. "
+        f"Next: {again} with --wait, for as long as a change may take"
+    )

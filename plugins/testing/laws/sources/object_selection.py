@@ -1,0 +1,200 @@
+"""The laws of a source: the same objects in the same order, each row once in its place, none uncounted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from lakeward.core.errors import AlarmRaised
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.ledger.objects import Past, SourceObject
+from lakeward.plugins.testing.contract import port_contract
+from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, OTHER, ROWS, Feed, Law, Read, past, told
+from lakeward.plugins.testing.laws.sources import (
+    column_names,
+    full_loads,
+    log_restarts,
+    other_tables,
+    read_rows,
+    repaired_rows,
+    topic_restarts,
+)
+from lakeward.plugins.testing.scripts import Item
+
+
+def source_contract(make: Callable[..., Feed]) -> type:
+    """Return a test class with the laws of a source; parameters of `make` are fixtures of pytest."""
+    return port_contract("The laws of a source.", make, LAWS)
+
+
+def _applied(feed: Feed) -> list[SourceObject]:
+    return [item for batch in feed.batches() for item in batch.objects]
+
+
+def of_a_table_without_objects_nothing_is_taken(feed: Feed) -> None:
+    """Whatever there is of other tables; it is no error."""
+    assert not feed.take()
+    feed.put(OTHER, 1, feed.items(1))
+    taken = feed.open().take(feed.dimension, Past())
+    assert (taken.objects, taken.left, taken.files_left) == ((), (), 0)
+
+
+def objects_come_in_order_however_they_were_delivered(feed: Feed) -> None:
+    """That of their places, which `SourceObject.order` says; and all rows of each, as they were written."""
+    feed.deliver(3, 1, 4, 2)
+    batches = list(feed.batches())
+    orders = [item.order for batch in batches for item in batch.objects]
+    assert orders == sorted(set(orders)), f"orders of objects: {orders}"
+    assert len(orders) == 4, f"orders of objects: {orders}"
+    found = [words for batch in batches for words in told(batch.by_arrival)]
+    assert found == [words for place in (1, 2, 3, 4) for words in told(feed.items(place))]
+
+
+def what_is_taken_is_taken_again_until_it_is_applied(feed: Feed) -> None:
+    """By the same process, and by another; reading does not change that."""
+    feed.deliver(1, 2, 3)
+    source = feed.open()
+    first = source.take(feed.dimension, Past())
+    assert first.objects
+    feed.read()
+    assert source.take(feed.dimension, Past()).objects == first.objects
+    assert feed.take() == first.objects
+
+
+def what_was_applied_is_not_taken_again(feed: Feed) -> None:
+    """And is still there to be seen; what comes behind it is taken alone."""
+    feed.deliver(1, 2)
+    applied = _applied(feed)
+    again = feed.open().take(feed.dimension, past(applied))
+    assert (again.objects, again.vanished) == ((), ())
+    feed.deliver(3)
+    (fresh,) = feed.take(*applied)
+    assert fresh.order > applied[-1].order
+
+
+def a_listing_from_the_last_object_on_finds_the_same(feed: Feed) -> None:
+    """`Past.start` spares a source to list what was applied; it may be set aside."""
+    feed.deliver(1, 2)
+    applied = _applied(feed)
+    feed.deliver(3, 4)
+    known = {"floor": applied[-1].order, "start": applied[-1].name}
+    assert feed.take(*applied, **known) == feed.take(*applied)
+
+
+def what_is_read_again_is_the_same_to_the_position(feed: Feed) -> None:
+    """A process that ended before its commit is followed by one that reads the same objects."""
+    feed.deliver(1, 2, 3)
+    first, again = feed.read(), feed.read()
+    assert first.facts == again.facts
+    assert list(first.by_arrival) == list(again.by_arrival)
+
+
+def an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it(feed: Feed) -> None:
+    """In as many characters or in more; what it holds now is read once it is taken so."""
+    feed.deliver(1, 2, 3)
+    for is_longer in (False, True):
+        source = feed.open()
+        taken = source.take(feed.dimension, Past())
+        changed = min(2, len(taken.objects))
+        feed.put(DIMENSION, changed, feed.items(changed, ROWS + 1) if is_longer else _of_equal_size(feed, changed))
+        (now,) = [item for item in feed.take() if item.name == taken.objects[changed - 1].name]
+        assert now != taken.objects[changed - 1], "an object that was put again is listed as it was before"
+        batch = source.read(feed.dimension, taken, EPOCH)
+        found = Read(batch.facts, list(feed.rows(batch.frame)))
+        batch.close()
+        assert [item.order for item in found.objects] == [item.order for item in taken.objects[: changed - 1]]
+        assert len(found.rows) == ROWS * (changed - 1)
+        assert now in feed.take(*found.objects), "what it holds now is not taken"
+
+
+def _of_equal_size(feed: Feed, place: int) -> Sequence[Item]:
+    """Return rows that say something else in as many characters, a moment later."""
+    later = [replace(item, time=(item.time or 0) + 1) for item in feed.items(place)]
+    return [
+        replace(item, cells={**item.cells, "a": str(item.cells["a"]).upper()})
+        if isinstance(item, ChangeEvent)
+        else item
+        for item in later
+    ]
+
+
+def an_object_that_changed_after_it_was_applied_stops_the_table(feed: Feed) -> None:
+    """By an alarm: what was applied is not what is there."""
+    feed.deliver(1, 2)
+    applied = _applied(feed)
+    feed.deliver(1, rows=ROWS + 1)
+    with pytest.raises(AlarmRaised):
+        feed.take(*applied)
+
+
+def an_object_that_comes_late_is_taken_and_said_to_be_late(feed: Feed) -> None:
+    """Or, where nothing may come below the floor any more, it stops the table by an alarm."""
+    feed.deliver(1, 3)
+    applied = _applied(feed)
+    feed.deliver(2)
+    taken = feed.open().take(feed.dimension, past(applied))
+    assert [item.name for item in taken.objects] == list(taken.late) != []
+    with pytest.raises(AlarmRaised):
+        feed.take(*applied, floor=applied[-1].order)
+
+
+def a_truncation_is_one_truncate_at_its_place(feed: Feed) -> None:
+    """A frame of one row, as if the source had written it."""
+    place = Position(1, BEGIN, 1, 1)
+    for time in (None, 5):
+        (found,) = feed.rows(feed.open().truncation(feed.dimension, place, time))
+        assert isinstance(found, ChangeEvent)
+        assert (found.operation, found.position, found.time) == (Operation.TRUNCATE, place, time)
+
+
+def a_table_is_read_by_what_its_source_calls_it(feed: Feed) -> None:
+    """`Dimension.source`, whatever its own name is: two tables may be made of the same objects."""
+    feed.deliver(1, 3)
+    feed.put(OTHER, 2, feed.items(2))
+    other = replace(feed.dimension, name=OTHER.name, reads=DIMENSION.name)
+    source = feed.open()
+    taken = source.take(other, Past())
+    assert taken.objects == feed.take()
+    batch = source.read(other, taken, EPOCH)
+    found = Read(batch.facts, list(feed.rows(batch.frame)))
+    batch.close()
+    assert told(found.by_arrival) == told(feed.read().by_arrival)
+    assert set(source.archive(other, found.objects)) == set(feed.open().archive(feed.dimension, found.objects))
+
+
+def what_is_archived_is_what_was_applied(feed: Feed) -> None:
+    """No other object; a second time, after a crash, with the same answer; and what is left is taken as before."""
+    feed.deliver(1, 2)
+    applied = _applied(feed)
+    feed.deliver(3)
+    first = set(feed.open().archive(feed.dimension, applied))
+    assert first <= {item.name for item in applied}, f"also in the archive: {first}"
+    assert set(feed.open().archive(feed.dimension, applied)) == first
+    (fresh,) = feed.take(*applied)
+    assert fresh.order > applied[-1].order
+
+
+LAWS: Final[tuple[Law, ...]] = (
+    of_a_table_without_objects_nothing_is_taken,
+    objects_come_in_order_however_they_were_delivered,
+    what_is_taken_is_taken_again_until_it_is_applied,
+    what_was_applied_is_not_taken_again,
+    a_listing_from_the_last_object_on_finds_the_same,
+    *read_rows.LAWS,
+    what_is_read_again_is_the_same_to_the_position,
+    an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it,
+    an_object_that_changed_after_it_was_applied_stops_the_table,
+    an_object_that_comes_late_is_taken_and_said_to_be_late,
+    a_truncation_is_one_truncate_at_its_place,
+    a_table_is_read_by_what_its_source_calls_it,
+    what_is_archived_is_what_was_applied,
+    *full_loads.LAWS,
+    *repaired_rows.LAWS,
+    *log_restarts.LAWS,
+    *column_names.LAWS,
+    *other_tables.LAWS,
+    *topic_restarts.LAWS,
+)

@@ -1,0 +1,81 @@
+"""The laws of a table whose deletes are soft: a row that went keeps its last values, and counts as absent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from lakeward.core.dimension import DELETED, ORDERED, Deletes, Lateness, Unbounded, Within
+from lakeward.core.events import Key
+from lakeward.core.merge.facts import PARTIAL, Capability
+from lakeward.plugins.testing.bench import Law, Trial
+from lakeward.plugins.testing.player import CRASHES, UNCOMMITTED
+from lakeward.plugins.testing.scripts import Rows, Script, pack_late, pack_reloaded
+
+_LATENESS: Final[Mapping[str, Lateness]] = {"ordered": ORDERED, "within": Within(3), "unbounded": Unbounded()}
+
+
+def a_row_that_is_deleted_keeps_its_last_values(trial: Trial) -> None:
+    """Convergence, lateness, crash: with soft deletes the table has the last values of each row that went.
+
+    A truncate overtakes older events of an `ordered` table: what those would have left is not known to it.
+    """
+    lateness: Lateness = trial.case
+    is_ordered = lateness == ORDERED
+    in_part = trial.can(*PARTIAL) and (trial.is_packed or trial.random.random() < 0.5)
+    truncates = trial.can(Capability.TRUNCATE) and (trial.is_packed or trial.random.random() < 0.5)
+    truncates, bad = truncates and not is_ordered, 0.0 if in_part and is_ordered else 0.02
+    script = _softly(
+        pack_late(trial.random, trial.histories, lateness, bad=bad, in_part=in_part, truncates=truncates)
+    )
+    player = trial.play(script, trial.ends(UNCOMMITTED if in_part else CRASHES))
+    moment = player.moments[-1]
+    stand = standing(moment.rows)
+    assert moment.progress.current == len(stand), "the rows that stand are not those that are counted"
+    assert not trial.is_packed or len(stand) < len(moment.rows), "a feed in which no row goes says nothing"
+
+
+def a_row_that_a_load_lacks_is_deleted_and_keeps_its_values(trial: Trial) -> None:
+    """Reload, with soft deletes: what stands is the new epoch alone, and what stood before and does not, went."""
+    lateness = trial.random.choice((ORDERED, Within(3), Unbounded()))
+    truncates = trial.can(Capability.TRUNCATE) and lateness != ORDERED and trial.random.random() < 0.5
+    first = pack_late(trial.random, trial.histories, lateness, bad=0.02, truncates=truncates)
+    script = _softly(pack_reloaded(trial.random, first, trial.histories, bad=0.02, fixed=0.6))
+    moments = trial.play_alike(script, trial.ends()).moments
+    assert script.reloaded_with is not None
+    before, after = moments[script.reloaded_with - 1].rows, moments[-1].rows
+    assert standing(after) == standing(script.truth), "what stands is not what the new epoch makes"
+    assert before.keys() <= after.keys(), f"rows are lost: {sorted(before.keys() - after.keys())}"
+
+
+def standing(rows: Rows) -> Mapping[Key, object]:
+    """Return the rows that stand."""
+    return {key: row for key, row in rows.items() if not row[0][DELETED]}
+
+
+def _softly(script: Script) -> Script:
+    return replace(script, dimension=replace(script.dimension, deletes=Deletes.SOFT))
+
+
+LAWS: Final = (
+    Law(
+        name=a_row_that_is_deleted_keeps_its_last_values.__name__,
+        statement=a_row_that_is_deleted_keeps_its_last_values.__doc__ or "",
+        check=a_row_that_is_deleted_keeps_its_last_values,
+        needs=frozenset({Capability.SOFT_DELETE.value}),
+        cases=_LATENESS,
+        few=3,
+        share=0.1,
+    ),
+    Law(
+        name=a_row_that_a_load_lacks_is_deleted_and_keeps_its_values.__name__,
+        statement=a_row_that_a_load_lacks_is_deleted_and_keeps_its_values.__doc__ or "",
+        check=a_row_that_a_load_lacks_is_deleted_and_keeps_its_values,
+        needs=frozenset({Capability.SOFT_DELETE.value, Capability.RELOAD.value}),
+        few=2,
+        share=0.1,
+        weight=0.25,
+    ),
+)
+"""The laws of soft deletes."""

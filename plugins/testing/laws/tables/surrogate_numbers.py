@@ -1,0 +1,144 @@
+"""The law of surrogate numbers: a version keeps its own for as long as it lives on, and no other ever has it.
+
+Which number a version has depends on how a table works. So the law compares a table with itself, batch by batch,
+and all but the numbers with the reference adapter, which keeps the same history without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from lakeward.core.dimension import Dimension, Unbounded, Within
+from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.history.options import History, Kind, Shown, Surrogate
+from lakeward.core.merge.facts import PARTIAL, Capability
+from lakeward.core.progress import Progress
+from lakeward.plugins.testing.bench import Law, Trial, expected
+from lakeward.plugins.testing.moments import Moment, difference
+from lakeward.plugins.testing.player import UNCOMMITTED, Player
+from lakeward.plugins.testing.scripts import NAME, PACKED, Script, pack_late
+
+_Versions: TypeAlias = Mapping[Key, Mapping[str, Any]]
+_SHOWN: Final = Shown(surrogate=Surrogate.NUMBER, surrogate_column="nr")
+
+NUMBERED: Final = (
+    History(shown=_SHOWN),
+    History(known=True, kinds={"a": Kind.CURRENT, "b": Kind.PREVIOUS}, shown=_SHOWN),
+)
+_SEVERAL: Final = range(3, 6)
+"""So many deliveries tell of what comes late, in little time."""
+
+
+def a_version_keeps_its_number(trial: Trial) -> None:
+    """History, surrogate numbers: a version keeps its own while it lives on, and no other ever gets it."""
+    history = trial.random.choice(NUMBERED)
+    history = replace(history, known=history.known and trial.can(Capability.BITEMPORAL))
+    script = trial.case(trial)
+    script = replace(script, dimension=replace(script.dimension, history=history))
+    without = replace(history, shown=replace(history.shown, surrogate=None))
+    plain = expected(replace(script, dimension=replace(script.dimension, history=without)))
+    player = Player(script, trial.make().lake).play(trial.ends(UNCOMMITTED))
+    before = Moment(Progress(), {}, {}, frozenset())
+    for moment, was in zip(player.moments, plain, strict=True):
+        found = _without_numbers(moment, was)
+        if found.promised != was.promised:
+            raise AssertionError(difference(found, was, player.delivered))
+        _check(script.dimension, before, moment)
+        before = moment
+
+
+def _by_hand(_: Trial) -> Script:
+    """Return a version that comes and goes, then new ones, a start that moves, and a version that is cut."""
+
+    def event(operation: Operation, place: int, key: int, a: int, time: int) -> ChangeEvent:
+        cells = {"h": 0, "id": key, "a": a, "b": 0}
+        position = Position(1, place, place, key)
+        return ChangeEvent(operation=operation, position=position, key=(0, key), cells=cells, time=time)
+
+    events = [
+        [event(Operation.INSERT, 10, key, 1, 10) for key in (1, 2)],
+        [event(Operation.UPDATE, 50, 1, 2, 50)],
+        [event(Operation.DELETE, 60, 1, 2, 50)],
+        [event(Operation.UPDATE, 70, 2, 2, 70), event(Operation.INSERT, 70, 3, 1, 70)],
+        [event(Operation.UPDATE, 30, 2, 2, 30)],
+        [event(Operation.UPDATE, 20, 2, 3, 20)],
+    ]
+    dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=Unbounded())
+    return Script(dimension, events, [one for several in events for one in several])
+
+
+def _drawn(trial: Trial) -> Script:
+    random = trial.random
+    truncates, lateness = random.random() < 0.5, random.choice((Within(3), Unbounded()))
+    truncates, in_part = truncates and trial.can(Capability.TRUNCATE), trial.can(*PARTIAL)
+    bad, script = 0.0 if truncates else 0.03, None
+    while script is None or len(script.deliveries) not in _SEVERAL:
+        script = pack_late(
+            random, trial.histories, lateness, bad=bad, fixed=0.6, in_part=in_part, truncates=truncates
+        )
+    return script
+
+
+def _without_numbers(moment: Moment, plain: Moment) -> Moment:
+    """Return a moment as if versions had none; its options are those of one that has none."""
+    rows = {
+        key: ({name: cell for name, cell in cells.items() if name != _SHOWN.surrogate_column}, position)
+        for key, (cells, position) in moment.rows.items()
+    }
+    progress = replace(moment.progress, numbered=None, history=plain.progress.history)
+    return replace(moment, progress=progress, rows=rows)
+
+
+def _check(dimension: Dimension, before: Moment, after: Moment) -> None:
+    """Hold the numbers after a batch against those before it."""
+    given, highest = (moment.progress.numbered or 0 for moment in (before, after))
+    had, has = (_believed(dimension, moment) for moment in (before, after))
+    column = _SHOWN.surrogate_column
+    by_number = {cells[column]: place for place, cells in has.items()}
+    for place, cells in has.items():
+        number, old = cells[column], _lived_as(dimension, place, cells, had, has)
+        assert by_number[number] == place, f"{place} and {by_number[number]} have the number {number}"
+        if old is not None:
+            assert number == old[column], f"{place} had the number {old[column]}, and has {number}"
+        else:
+            assert given < number <= highest, (
+                f"{place} is new and has the number {number}; up to {given} were given before, now up to {highest}"
+            )
+    for key, (cells, _) in after.rows.items():
+        told = before.rows[key][0][column] if key in before.rows else cells[column]
+        assert cells[column] == told, f"row {key} was told with the number {told}, and has {cells[column]}"
+
+
+def _believed(dimension: Dimension, moment: Moment) -> _Versions:
+    """Return the versions of all keys, by key and start, as they are believed."""
+    history, parts = dimension.history or History(), len(dimension.key) + 1
+    until = history.knowing[1:]
+    rows = {key: cells for key, (cells, _) in moment.rows.items() if all(cells[name] is None for name in until)}
+    return {key[:parts]: cells for key, cells in rows.items()}
+
+
+def _lived_as(
+    dimension: Dimension, place: Key, cells: Mapping[str, Any], had: _Versions, has: _Versions
+) -> Mapping[str, Any] | None:
+    """Return the version that lives on in this one: it began, or else ended, when this one does."""
+    if place in had:
+        return had[place]
+    history = dimension.history or History()
+    tracked = history.tracked(dimension.schema.names, dimension.key)
+    same = (history.shown.valid_to, *tracked)
+    moved = (old for other, old in had.items() if other[:-1] == place[:-1] and other not in has)
+    return next((old for old in moved if all(old[name] == cells[name] for name in same)), None)
+
+
+WAYS: Final[Mapping[str, Callable[[Trial], Script]]] = {"by hand": _by_hand, "drawn": _drawn}
+
+LAW: Final = Law(
+    name=a_version_keeps_its_number.__name__,
+    statement=a_version_keeps_its_number.__doc__ or "",
+    check=a_version_keeps_its_number,
+    needs=frozenset({Capability.HISTORY.value, Capability.NUMBERS.value}),
+    often=6,
+    cases=WAYS,
+)

@@ -1,0 +1,183 @@
+"""The laws of a table that keeps histories: what the reference adapter has of every version, it has, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded, Within
+from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.history.options import ByRun, History, Kind, Shown, Surrogate, Track
+from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.merge.facts import PARTIAL, Capability
+from lakeward.core.schema import Type
+from lakeward.plugins.testing.bench import Law, Trial, expected
+from lakeward.plugins.testing.player import CRASHES, UNCOMMITTED
+from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Item, Rows, Script, pack_late, pack_reloaded
+
+_Check: TypeAlias = Callable[[Trial], None]
+_FOUND: Final[list[Law]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a history is kept, and how late its events may come; with what was `known` when, where a table can.
+
+    Where nothing is drawn, it has a feed written by hand: `deliveries`.
+    """
+
+    history: History
+    lateness: Lateness
+    in_part: bool = False
+    truncates: bool = False
+    known: bool = False
+    deliveries: Sequence[Sequence[Item]] = ()
+    fixes: Mapping[Position, ChangeEvent] = field(default_factory=dict)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What a table must be able to do beside keeping a history."""
+        more = {Capability.TRUNCATE} if self.truncates else set()
+        return frozenset(item.value for item in (PARTIAL | more if self.in_part else more))
+
+    def script(self, trial: Trial) -> Script:
+        """Return what is delivered to such a table."""
+        if not self.deliveries:
+            bad = 0.0 if self.truncates or self.lateness == ORDERED else 0.03
+            return _of_several(
+                trial, range(2, 32), self.lateness, bad=bad, in_part=self.in_part, truncates=self.truncates
+            )
+        key, events = ("h", "id"), [one for items in self.deliveries for one in items]
+        dimension = Dimension(name=NAME, schema=PACKED, key=key, lateness=self.lateness, tolerance=TOLERANT)
+        good = [one for one in events if isinstance(one, ChangeEvent)]
+        return Script(dimension, self.deliveries, [*good, *self.fixes.values()], 0.0, self.fixes)
+
+    @property
+    def pause(self) -> int:
+        """How long after the other its deliveries come: a day, where days of runs are all that tells them apart."""
+        return 86_400_000_000 if isinstance(self.history.validity, ByRun) else 0
+
+
+_A: Final = Track(frozenset({"a"}), but=False)
+_DAYS: Final = Shown(type=Type("date"), closed=True, open_end=2_932_896, is_current=None, surrogate=Surrogate.HASH)
+
+
+def _event(operation: Operation, at: int, key: int | None = None) -> ChangeEvent:
+    if key is None:
+        return ChangeEvent(operation=operation, position=Position(1, at, at, 1), time=at)
+    cells = {"h": 0, "id": key, "a": at, "b": 0}
+    return ChangeEvent(operation=operation, position=Position(1, at, at, key), key=(0, key), cells=cells, time=at)
+
+
+_MENDED: Final = _event(Operation.UPDATE, 6, 1)
+_TRUNCATED: Final[Sequence[Sequence[Item]]] = (
+    [_event(Operation.INSERT, 1, key) for key in (1, 2)],
+    [_event(Operation.TRUNCATE, 4)],
+    [_event(Operation.TRUNCATE, 3)],
+    [_event(Operation.INSERT, 5, 1), _event(Operation.INSERT, 5, 3)],
+    [Reject(_MENDED.position, Reason.CAST, _MENDED.keys, time=6)],
+    [_event(Operation.INSERT, 9, 4)],
+    [_event(Operation.UPDATE, 10, 3)],
+)
+"""One truncate comes behind a newer one; the mark passes both before a row of a key that came back is mended."""
+
+WAYS: Final[Mapping[str, Way]] = {
+    "by the day of the run": Way(History(validity=ByRun(), shown=_DAYS), ORDERED, known=True),
+    "by the day of a late run": Way(History(validity=ByRun(), shown=Shown(type=Type("date"))), Within(3)),
+    "tracking one column": Way(History(track=_A), Within(3), truncates=True),
+    "parts of rows": Way(
+        History(kinds={"b": Kind.KEEP_FIRST}, previous_key=True), Within(3), in_part=True, known=True
+    ),
+    "of kinds": Way(
+        History(kinds={"a": Kind.CURRENT, "b": Kind.PREVIOUS}), Unbounded(), in_part=True, truncates=True
+    ),
+    "truncates by hand": Way(
+        History(), Within(3), truncates=True, deliveries=_TRUNCATED, fixes={_MENDED.position: _MENDED}
+    ),
+}
+
+
+def _law(*needs: str, cases: Mapping[str, Any] | None = None, **size: Any) -> Callable[[_Check], _Check]:
+    def take(check: _Check) -> _Check:
+        name, statement = check.__name__, check.__doc__ or ""
+        opens = frozenset({Capability.HISTORY.value, *needs})
+        _FOUND.append(Law(name=name, statement=statement, check=check, needs=opens, cases=cases or {}, **size))
+        return check
+
+    return take
+
+
+def _of_several(trial: Trial, deliveries: range, lateness: Lateness, **features: Any) -> Script:
+    """Return a script of so many deliveries: of one alone nothing is late, and each costs a slow table."""
+    while True:
+        script = pack_late(trial.random, trial.histories, lateness, fixed=0.6, **features)
+        if len(script.deliveries) in deliveries:
+            return script
+
+
+@_law(cases=WAYS, of_cases={name: way.needs for name, way in WAYS.items()}, few=3, share=0.1, often=6, seldom=3)
+def any_order_and_any_crash_give_the_one_history(trial: Trial) -> None:
+    """History: batching, idempotence, lateness, quarantine and crash, of every version of every key."""
+    way: Way = trial.case
+    script = way.script(trial)
+    ends = trial.ends(UNCOMMITTED if way.in_part else CRASHES)
+    history = replace(way.history, known=way.known and trial.can(Capability.BITEMPORAL))
+    dimension = replace(script.dimension, history=history)
+    trial.play_alike(replace(script, dimension=dimension, pause=way.pause), ends)
+
+
+@_law(Capability.RELOAD.value, few=2, share=0.1, often=6, seldom=3)
+def a_reload_ends_what_it_lacks(trial: Trial) -> None:
+    """History, reload: versions of rows that the new load has go on, those of all others end."""
+    first = pack_late(trial.random, trial.histories, trial.random.choice((ORDERED, Within(3), Unbounded())))
+    script = pack_reloaded(trial.random, first, trial.histories)
+    trial.play_alike(replace(script, dimension=replace(script.dimension, history=History())), trial.ends())
+
+
+KNOWN: Final = (
+    History(known=True, kinds={"b": Kind.PREVIOUS}, previous_key=True),
+    History(known=True, kinds={"a": Kind.CURRENT, "b": Kind.OVERWRITE}, shown=Shown(surrogate=Surrogate.HASH)),
+)
+
+
+@_law(Capability.BITEMPORAL.value, often=6)
+def what_was_known_is_not_rewritten(trial: Trial) -> None:
+    """History, known: as known at a batch it is the history that stood after that batch, whatever came later."""
+    random, history = trial.random, trial.random.choice(KNOWN)
+    truncates, lateness = random.random() < 0.5, random.choice((Within(3), Unbounded()))
+    truncates, in_part = truncates and trial.can(Capability.TRUNCATE), trial.can(*PARTIAL)
+    bad = 0.0 if truncates else 0.03
+    script = _of_several(trial, range(3, 5), lateness, bad=bad, in_part=in_part, truncates=truncates)
+    script = replace(script, dimension=replace(script.dimension, history=history))
+    moments = trial.play_alike(script, trial.ends(UNCOMMITTED if in_part else CRASHES)).moments
+    forgetful = replace(history, known=False)
+    stood = expected(replace(script, dimension=replace(script.dimension, history=forgetful)))
+    for moment, was in zip(moments, stood, strict=True):
+        batch = moment.progress.batch
+        assert as_known(moment.rows, history, batch) == was.rows, f"batch {batch} is not what is believed after it"
+        found, right = (cells_of(rows) for rows in (as_known(moments[-1].rows, history, batch), was.rows))
+        assert found == right, (
+            f"what was known at batch {batch} is not what stood after it: {found}, and was {right}"
+        )
+
+
+def as_known(rows: Rows, history: History, batch: int) -> Rows:
+    """Return of a history the rows that were believed after a batch, as those of one that does not keep that."""
+    found: dict[Key, tuple[Mapping[str, Any], Position]] = {}
+    for key, (cells, position) in rows.items():
+        since, until = (cells[name] for name in history.knowing)
+        if since <= batch and (until is None or until > batch):
+            assert key[:-1] not in found, f"after batch {batch} two rows of {key[:-1]} are believed at once"
+            shown = {name: cell for name, cell in cells.items() if name not in history.knowing}
+            found[key[:-1]] = (shown, position)
+    return found
+
+
+def cells_of(rows: Rows) -> Mapping[Key, Mapping[str, Any]]:
+    """Return rows without their positions: of what is believed on, that of a later event may take its place."""
+    return {key: cells for key, (cells, _) in rows.items()}
+
+
+LAWS: Final = tuple(_FOUND)
+"""The laws of histories."""

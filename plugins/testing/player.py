@@ -1,0 +1,304 @@
+"""Playing scripts to a lake: through the pipeline, with crashes, settling what waits in quarantine.
+
+After each batch a player notes what can be seen of the table; what the reference adapter
+shows then, which the model judges, is what every other table must show.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Protocol, Self
+
+from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTable, MemoryTarget
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import MendError
+from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Position
+from lakeward.core.history import version_rows
+from lakeward.core.history.options import History
+from lakeward.core.ledger.writer import Books
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.operations.rollback import ask, roll_back, versions
+from lakeward.core.pipeline.job import STEPS, Job, Report, Settlement, Watch, unwatched
+from lakeward.core.pipeline.steps import apply_changes, mend, release
+from lakeward.core.ports import Entry, Mended, Notice, Opened, Standing
+from lakeward.plugins.testing.moments import Moment, difference, with_one_nan
+from lakeward.plugins.testing.scripted_source import ScriptedSource
+from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Rows, Script, stored_rows
+
+
+class Lake(Protocol):
+    """A table format under test: what an author writes for the kit. Its tables are empty when it is made."""
+
+    def open(self, dimension: Dimension) -> Opened[Any]:
+        """Open the table as a new process would, with nothing in mind of what was done before; make none."""
+        ...
+
+    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> Any:
+        """Return events and rejects in the form that the format takes, in the order of their positions.
+
+        With `in_part` the frame must be able to say which cells were not sent, which key a row had
+        before, and which changes are of one transaction.
+        """
+        ...
+
+    def rows(self, dimension: Dimension) -> Rows:
+        """Return what stands, read by another reader than the one that wrote it.
+
+        By key, or by position where the table has no key: the cells of the columns of the
+        dimension as it is `stored`, and the position of the row. Nothing where the table does not exist.
+        Of a history each version is a row, by key and start, and, where that is known, since when it is believed.
+        """
+        ...
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+CRASHES = [(step, moment) for step in STEPS for moment in ("before", "after")]
+ABOUT_THE_COMMIT = (("remember", "after"), ("commit", "before"), ("commit", "after"))
+UNCOMMITTED = CRASHES[: CRASHES.index(("commit", "before")) + 1]
+"""Of a crash behind the commit the next batch trims: what found no row is listed a batch later."""
+
+
+@dataclass
+class Player:
+    """Plays a script to a lake, and notes what can be seen after each batch.
+
+    With `expected`, the moments of another player, it stops at the first that differs. `refused` is
+    how often a mended row was. What is done `between` two deliveries, or `meanwhile`, before a step
+    of a batch, is another writer's.
+    """
+
+    script: Script
+    lake: Lake
+    queue: MemoryQueue = field(default_factory=MemoryQueue)
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    expected: Sequence[Moment] | None = None
+    moments: list[Moment] = field(default_factory=list)
+    crashed: list[tuple[str, str]] = field(default_factory=list)
+    refused: int = 0
+    between: Callable[[], object] = lambda: None
+    meanwhile: Callable[[str], object] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self.source = ScriptedSource(self.script, self.lake.frame)
+
+    def play(self, crashes: Iterable[tuple[str, str]] = ()) -> Self:
+        """Deliver everything; each batch ends in the next crash, and is then taken up by a new process."""
+        random, ends = Random(0), iter(crashes)
+        for _ in self.script.deliveries:
+            self.deliver(next(ends, None))
+            self.settle(random, self.script.settles, ends)
+        self.settle(random, 1.0, ends)
+        return self
+
+    def deliver(self, end: tuple[str, str] | None = None) -> None:
+        """Let the next delivery of the script arrive, and run; the first run ends at a step, where one is given."""
+        if self.moments:
+            self.between()
+        self.source.arrived += 1
+        self.queue.notices.append(Notice(str(NAME), str(self.source.arrived)))
+        self._attempted(self._run, end)
+
+    def leave(self, end: tuple[str, str]) -> None:
+        """Let the next delivery arrive; the process that takes it ends at a step, and no other goes on."""
+        self.source.arrived += 1
+        self.queue.notices.append(Notice(str(NAME), str(self.source.arrived)))
+        with suppress(Crash):
+            self._run(self._watch(end))
+
+    def roll_back(self, batch: int) -> None:
+        """Take the table back to what it was before the batch behind this one."""
+        job = self.job()
+        (name,) = [found.name for found in versions(job) if found.progress.batch == batch]
+        roll_back(job, ask(job, name))
+
+    @property
+    def reasons(self) -> Set[str]:
+        """The reasons of all that ever was in quarantine."""
+        return {reason for moment in self.moments for reason, *_ in moment.quarantine.values()}
+
+    @property
+    def promised(self) -> Sequence[object]:
+        """What is promised of each moment."""
+        return [moment.promised for moment in self.moments]
+
+    def _run(self, watch: Watch) -> None:
+        """Do what the queue says, as a process of its own would."""
+        notices = self.queue.receive()
+        if notices:
+            self.apply(notices, watch)
+
+    def apply(self, notices: Sequence[Notice] = (), watch: Watch = unwatched) -> None:
+        """Apply what has arrived, as a process of its own; raises AssertionError where the same comes for ever."""
+        taken: Counter[str] = Counter()
+
+        def bound(report: Report) -> None:
+            taken.update(found.object.name for found in report.plan.facts.objects)
+            again = sorted(name for name, times in taken.items() if times > 1)
+            assert not again, (
+                f"batch {report.progress.batch} has objects that one before it had: the table forgets what it "
+                f"was given, and would be given it for ever. Its `recall` must return the objects of all "
+                f"batches; it lacks {', '.join(again)}."
+            )
+
+        apply_changes(self.job(notices), watch, bound)
+
+    def settle(self, random: Random, chance: float, ends: Iterator[tuple[str, str]]) -> None:
+        """Mend rows or give them up; what is mended may wait a while until it is replayed."""
+        places = {entry.position for entry in self._entries() if random.random() < chance}
+        self._mend([entry for entry in self._entries() if entry.position in places])
+        if not places or (self.script.fixes and random.random() > chance + 0.5):
+            return
+
+        def work(watch: Watch) -> None:
+            left = [entry for entry in self._entries() if entry.position in places]
+            if left:
+                mended = [entry for entry in left if entry.mended is not None]
+                given_up = [entry for entry in left if entry.mended is None]
+                try:
+                    release(self.job(), Settlement(mended=mended, given_up=given_up), watch)
+                except MendError:  # what a person made of a row may mean one of two
+                    self.refused += 1
+                    release(self.job(), Settlement(given_up=left), watch)
+
+        self._attempted(work, next(ends, None))
+
+    def _mend(self, entries: Sequence[Entry]) -> None:
+        fixes = self.script.fixes
+        known = [entry for entry in entries if entry.position in fixes]
+        if known:
+            mend(self.job(), [replace(entry, mended=_mended(entry, fixes[entry.position])) for entry in known])
+
+    def _attempted(self, work: Callable[[Watch], object], end: tuple[str, str] | None) -> None:
+        try:
+            work(self._watch(end))
+        except Crash:
+            work(self._watch(None))
+        self.moments.append(self.look())
+        if self.expected is not None:
+            self._check(self.moments[-1], self.expected[len(self.moments) - 1])
+
+    def look(self) -> Moment:
+        """Return what can be seen of the table now."""
+        opened = self.lake.open(self.script.dimension)
+        progress = opened.table.standing().progress
+        quarantine = {
+            entry.position: (entry.reason, entry.waits, _held_keys(entry), entry.mended is not None)
+            for entry in self._entries()
+        }
+        incomplete = frozenset(entry.position for entry in opened.quarantine.incomplete(progress))
+        rows = with_one_nan(self.lake.rows(self.script.table_after(self.source.arrived)))
+        return Moment(progress, rows, quarantine, incomplete)
+
+    def _check(self, found: Moment, expected: Moment) -> None:
+        if found.promised != expected.promised:
+            raise AssertionError(difference(found, expected, self.delivered))
+
+    @property
+    def delivered(self) -> Sequence[Item]:
+        """All that has arrived until now, in the order of deliveries."""
+        return [item for items in self.script.deliveries[: self.source.arrived] for item in items]
+
+    def _watch(self, end: tuple[str, str] | None) -> Watch:
+        def reach(step: str, moment: str) -> None:
+            if (step, moment) == end:
+                self.crashed.append(end)
+                raise Crash
+
+        @contextmanager
+        def watch(step: str) -> Iterator[None]:
+            self.meanwhile(step)
+            reach(step, "before")
+            yield
+            reach(step, "after")
+
+        return watch
+
+    def job(self, notices: Sequence[Notice] = ()) -> Job[Any]:
+        """Open the table as a new process would, with what has arrived."""
+        dimension = self.script.dimension
+        opened = self.lake.open(dimension)
+        return Job(
+            dimension=dimension,
+            source=self.source,
+            opened=opened,
+            queue=self.queue,
+            notices=notices,
+            books=Books(ledger=self.ledger, now=lambda: self.source.arrived * self.script.pause),
+            standing=self._standing,
+        )
+
+    def _standing(self) -> Standing:
+        return self.lake.open(self.script.dimension).table.standing()
+
+    def _entries(self) -> list[Entry]:
+        opened = self.lake.open(self.script.dimension)
+        entries = opened.quarantine.entries(opened.table.standing().progress)
+        return sorted(entries, key=lambda entry: entry.position)
+
+
+def _held_keys(entry: Entry) -> frozenset[str]:
+    """Return the keys that a row in quarantine holds, each in one of the ways in which JSON may be written."""
+    try:
+        return frozenset(json.dumps(json.loads(key), ensure_ascii=False) for key in entry.held_keys)
+    except ValueError as error:
+        raise AssertionError(f"a key of a row in quarantine is no list in JSON: {entry}") from error
+
+
+def _mended(entry: Entry, event: ChangeEvent) -> Mended:
+    sent = {name: value for name, value in event.cells.items() if value is not UNSET}
+    cells = {name: str(sent[name]) if name in sent else UNSET for name in PACKED.names}
+    time = str(event.position.sequence) if Reason(entry.reason) is Reason.SEQUENCE else None
+    old = None if event.old_key is None else dict(zip(("h", "id"), map(str, event.old_key), strict=True))
+    return Mended(operation=event.operation, cells=cells, time=time, old_key=old)
+
+
+@dataclass
+class MemoryLake:
+    """The reference adapter as a lake under test."""
+
+    kind: type[MemoryTable] = MemoryTable
+    target: MemoryTarget = field(default_factory=MemoryTarget)
+
+    def open(self, dimension: Dimension) -> Opened[Any]:
+        """Return the table; what it keeps it keeps in itself."""
+        self.target.tables.setdefault(dimension.name, self.kind(dimension))
+        return self.target.open(dimension)
+
+    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> Sequence[Item]:
+        """Items are the frame."""
+        return items
+
+    def rows(self, dimension: Dimension) -> Rows:
+        """Return the rows of the dictionary."""
+        table = self.target.tables[dimension.name]
+        if dimension.history is not None:
+            return dict(_versions(dimension, table) if not dimension.history.known else _beliefs(dimension, table))
+        return stored_rows(dimension, table.rows)
+
+
+def _versions(
+    dimension: Dimension, table: MemoryTable
+) -> Iterator[tuple[Key, tuple[Mapping[str, Cell], Position]]]:
+    """Return the versions of all keys as their table shows them."""
+    form = (dimension.history or History()).shown
+    for key, row in table.rows.items():
+        shown = version_rows.rows(dimension, key, row.versions, table.numbers)
+        for version, cells in zip(row.versions, shown, strict=True):
+            yield (*key, cells[form.valid_from]), (cells, version.position)
+
+
+def _beliefs(dimension: Dimension, table: MemoryTable) -> Iterator[tuple[Key, tuple[Mapping[str, Cell], Position]]]:
+    """Return all that was ever believed of the versions of all keys, as their table shows it."""
+    history, stored = dimension.history or History(), dimension.stored
+    for key, beliefs in table.beliefs.items():
+        for belief in beliefs:
+            cells = belief.row(history, stored.schema.names)
+            yield (*key, *(cells[name] for name in stored.key[len(key) :])), (cells, belief.position)
