@@ -148,6 +148,6 @@ $(VENV)/installed: $(VENV)/bin/python requirements/build.txt $(LOCK) pyproject.t
 	$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/jars: adapters/spark/jars-$(LINE).toml | $(VENV)/installed
+$(VENV)/jars: adapters/spark/session/jars-$(LINE).toml | $(VENV)/installed
 	$(BIN)/lakeward jars fetch iceberg sqlite delta postgresql mariadb s3 $(if $(filter 3.5,$(LINE)),hudi)
 	@touch $@

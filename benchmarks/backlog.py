@@ -20,7 +20,7 @@ from processes import HEAP, Elsewhere
 from pyspark.sql import functions as F
 from sizes import Application
 
-from lakeward.adapters.spark.session import Sessions
+from lakeward.adapters.spark.session.spark_session import Sessions
 from lakeward.entrypoints.settings.configuration import FILE
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))

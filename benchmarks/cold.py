@@ -16,7 +16,7 @@ import naive
 from feed import Feed
 from gate import WrongRows
 
-from lakeward.adapters.spark.jars import fetch, locked
+from lakeward.adapters.spark.session.jars import fetch, locked
 
 _BARE: Final = Path(__file__).with_name("bare.py")
 LAKEWARD: Final = Path(sys.executable).with_name("lakeward")

@@ -21,10 +21,10 @@ from phases import UNCOUNTED, Measured, Say, Size, by_turns, words
 from processes import HEAP, Elsewhere
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.delta.session import SETTINGS as DELTA
-from lakeward.adapters.hudi.session import SETTINGS as HUDI
-from lakeward.adapters.spark.line import line
-from lakeward.adapters.spark.session import Sessions
+from lakeward.adapters.formats.delta.session import SETTINGS as DELTA
+from lakeward.adapters.formats.hudi.session import SETTINGS as HUDI
+from lakeward.adapters.spark.session.compatibility import line
+from lakeward.adapters.spark.session.spark_session import Sessions
 
 LATE: Final = 0.05
 WINDOW, HISTORY, MIRROR = "window job", "lakeward, history", "lakeward, mirror"

@@ -10,7 +10,7 @@ from formats import KINDS, ways_of
 from gate import check_equal
 from phases import Measured, Say, Size, by_turns, words
 
-from lakeward.adapters.spark.line import line
+from lakeward.adapters.spark.session.compatibility import line
 
 _MODE = "merge-on-read"
 

@@ -18,7 +18,7 @@ from processes import HEAP, Elsewhere
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark.session import Sessions
+from lakeward.adapters.spark.session.spark_session import Sessions
 
 _TEXTS: Final = {"price", "ordered_on", "shipped_at"}
 """Columns that a message has as text, though they are none."""

@@ -14,7 +14,7 @@ import structlog
 from feed import KEY, TABLE, TIME, TYPES
 from naive import checksum
 
-from lakeward.adapters.tables.beside import CHANGES
+from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
 from lakeward.core.dimension import TableName
 from lakeward.core.pipeline.job import Report
 from lakeward.entrypoints.container import Container

@@ -12,7 +12,7 @@ from feed import KEY, OP, TABLE, TIME, TYPES
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.spark.session import Sessions
+from lakeward.adapters.spark.session.spark_session import Sessions
 
 CATALOG: Final = "naive"
 _SOME: Final = [KEY if name == KEY else f"CAST(NULL AS {type_}) AS {name}" for name, type_ in TYPES.items()]

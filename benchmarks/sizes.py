@@ -19,7 +19,7 @@ from phases import Measured, Say, Size
 from processes import HEAP, Elsewhere, started
 from readers import Read
 
-from lakeward.adapters.spark.line import line
+from lakeward.adapters.spark.session.compatibility import line
 from lakeward.core.dimension import TableName
 
 FILES: Final = 10

@@ -22,7 +22,7 @@ from gate import WrongRows
 from phases import Measured, Say, Size
 from processes import HEAP, Elsewhere
 
-from lakeward.adapters.iceberg.java import Jvm
+from lakeward.adapters.formats.iceberg.java import Jvm
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.runtime.follower import follow_tables
 from lakeward.entrypoints.runtime.pipeline_run import hands

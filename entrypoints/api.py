@@ -78,7 +78,7 @@ def _prepared(spark: SparkSession | None, log: Log) -> Iterator[str]:
 def _using(spark: SparkSession | None) -> AbstractContextManager[None]:
     if spark is None and "pyspark.sql" not in sys.modules:
         return nullcontext()
-    from lakeward.adapters.spark.session import using_session  # noqa: PLC0415  # Spark takes a second to import
+    from lakeward.adapters.spark.session.spark_session import using_session  # noqa: PLC0415  # Spark takes a second to import
 
     return using_session(spark)
 

@@ -87,7 +87,7 @@ class LateSpark:
         return self._sessions()
 
     def _make(self) -> Any:
-        from lakeward.adapters.spark.session import Sessions  # noqa: PLC0415  # Spark takes a second to import
+        from lakeward.adapters.spark.session.spark_session import Sessions  # noqa: PLC0415  # Spark takes a second to import
 
         spark = self.configured.settings.spark
         given = {"spark.master": spark.master, "spark.driver.memory": spark.memory, **spark.settings}
@@ -110,7 +110,7 @@ class LateSpark:
     def master(self) -> str:
         """Where Spark runs, or will run; nothing is started."""
         if sys.modules.get("pyspark") is not None:
-            from lakeward.adapters.spark.session import running  # noqa: PLC0415  # no session without pyspark
+            from lakeward.adapters.spark.session.spark_session import running  # noqa: PLC0415  # no session without pyspark
 
             if (session := running()) is not None:
                 return str(session.sparkContext.master)

@@ -196,7 +196,7 @@ def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, A
 
 
 def _carry_out(request: Request) -> Mapping[str, Any]:
-    from lakeward.adapters.spark.session import using_session  # noqa: PLC0415  # a wrong argument needs no Spark
+    from lakeward.adapters.spark.session.spark_session import using_session  # noqa: PLC0415  # a wrong argument needs no Spark
 
     if request.command in WITHOUT_SPARK:
         return carry_out(request.command, request.words, request.settings)

@@ -14,7 +14,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
-from lakeward.adapters.spark.line import LINES, line
+from lakeward.adapters.spark.session.compatibility import LINES, line
 
 pytest_plugins = ["spark", "project", "brokers", "buckets", "registries", "connect", "databases", "installed"]
 pytest_plugins += ["tenancies", "ledger_tables", "small_history", "fake_index", "queues_of_aws", "webhooks"]

@@ -18,12 +18,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, IntegerType, NestedField, StringType
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.delta.adopting import DeltaTheirs
-from lakeward.adapters.delta.clustering import clustered_by
-from lakeward.adapters.hudi.adopting import HudiTheirs
-from lakeward.adapters.hudi.timeline import Timeline
-from lakeward.adapters.iceberg.adopting import IcebergTheirs
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.delta.metadata.clustering import clustered_by
+from lakeward.adapters.formats.delta.operations.adoption import DeltaTheirs
+from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
+from lakeward.adapters.formats.hudi.operations.adoption import HudiTheirs
+from lakeward.adapters.formats.iceberg.operations.adoption import IcebergTheirs
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.plugins.testing.player import Crash
 
 pytestmark = pytest.mark.spark

@@ -22,8 +22,8 @@ from project import Project
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.skipif(not CASES.exists(), reason="the cases are not there")]
 

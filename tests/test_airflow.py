@@ -26,7 +26,7 @@ from moto.glue.models import FakeJob, FakeJobRun
 from pages import codes, sections, tables
 from repository import ROOT
 
-from lakeward.adapters.spark.jars import fetch, locked
+from lakeward.adapters.spark.session.jars import fetch, locked
 from lakeward.entrypoints.runtime.locks.pipeline_lock import locked as locking
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from repository import ROOT
 
 import lakeward
-from lakeward.adapters.spark.jars import CLASSES, locked
-from lakeward.adapters.spark.session import Sessions
+from lakeward.adapters.spark.session.jars import CLASSES, locked
+from lakeward.adapters.spark.session.spark_session import Sessions
 from lakeward.core.errors import ConfigError, SetupError
 
 pytestmark = [pytest.mark.spark, pytest.mark.lines]

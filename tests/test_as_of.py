@@ -16,7 +16,7 @@ from hudi_lake import by_hudi_rs
 from project import Project, any_kind
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.line import to_arrow
+from lakeward.adapters.spark.session.compatibility import to_arrow
 
 pytestmark = pytest.mark.spark
 

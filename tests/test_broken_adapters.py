@@ -26,11 +26,11 @@ from delta_lake import LakeOfDelta
 from hudi_lake import EVERY_COMMIT, LakeOfHudi
 from spark import MakeLake
 
-from lakeward.adapters.delta.options import TableOptions as DeltaOptions
-from lakeward.adapters.hudi.options import TableOptions as HudiOptions
-from lakeward.adapters.iceberg.options import TableOptions
+from lakeward.adapters.formats.delta.options import TableOptions as DeltaOptions
+from lakeward.adapters.formats.hudi.options import TableOptions as HudiOptions
+from lakeward.adapters.formats.iceberg.options import TableOptions
+from lakeward.adapters.formats.shared.change_log import retention
 from lakeward.adapters.memory import MemoryQueue, MemoryTable
-from lakeward.adapters.tables.companion import trimming
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
@@ -308,7 +308,7 @@ def test_a_broken_rollback_or_maintenance_breaks_its_law(
 ) -> None:
     make = request.getfixturevalue({"iceberg": "make_lake", "delta": "make_delta", "hudi": "make_hudi"}[kind])
     options = HudiOptions(properties=EVERY_COMMIT) if kind == "hudi" else None
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     break_it(monkeypatch)
     (law,) = [law for law in LAWS if law.name == name]
 

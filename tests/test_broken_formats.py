@@ -20,10 +20,10 @@ from broken_tables import BY_LAW, DRAWS, DRAWS_OF, Draw
 from laps import TRIMMED
 from ways import use_spark
 
-from lakeward.adapters.delta.table import DeltaTable
-from lakeward.adapters.hudi.table import HudiTable
-from lakeward.adapters.iceberg.table import IcebergTable
-from lakeward.adapters.tables.companion import trimming
+from lakeward.adapters.formats.delta.table import DeltaTable
+from lakeward.adapters.formats.hudi.table import HudiTable
+from lakeward.adapters.formats.iceberg.table import IcebergTable
+from lakeward.adapters.formats.shared.change_log import retention
 from lakeward.core.errors import LakewardError
 from lakeward.core.merge.facts import Capability
 from lakeward.plugins.testing import LAWS, Bench, Law
@@ -165,7 +165,7 @@ def _break(
     make = request.getfixturevalue(MAKERS[kind])
     mistake.spoil(monkeypatch)
     if name in TRIMMED:
-        monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
+        monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
 
     def bench(draw: Draw) -> Bench:
         lake = make()

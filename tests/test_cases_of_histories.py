@@ -23,7 +23,7 @@ import pytest
 from outside import case
 from project import Project, any_kind
 
-from lakeward.adapters.spark.line import line as line_of_spark
+from lakeward.adapters.spark.session.compatibility import line as line_of_spark
 
 pytestmark = pytest.mark.spark
 

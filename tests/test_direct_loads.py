@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from project import Project
 
-from lakeward.adapters.tables import direct_load
+from lakeward.adapters.formats.shared.operations import direct_load
 
 pytestmark = pytest.mark.spark
 

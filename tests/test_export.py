@@ -11,7 +11,7 @@ import duckdb
 import pytest
 from project import Project, any_kind
 
-from lakeward.adapters.tables import reading
+from lakeward.adapters.formats.shared.operations import table_reader
 
 pytestmark = pytest.mark.spark
 
@@ -62,7 +62,7 @@ def test_the_rows_of_a_table_are_there_and_those_of_later_take_their_place(
     assert ("_lakeward_batch" in types, "_lakeward_standing_file" in types, rows) == (True, False, [])
     beside = [one.name for one in (project.folder / ".out.lakeward").iterdir() if one.name != "lock"]
     assert beside == [(project.folder / "out").readlink().name]
-    monkeypatch.setattr(reading.pq, "read_metadata", lambda _: SimpleNamespace(num_rows=3))
+    monkeypatch.setattr(table_reader.pq, "read_metadata", lambda _: SimpleNamespace(num_rows=3))
     ended = project.call("export", "shop.item", "--to", "out")
     assert (ended.code, "there are 3 of 0 rows in " in ended.err) == (1, True)
     assert read(project) == (types, rows)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from project import Project, any_kind
 
-from lakeward.adapters.tables.companion import trimming
+from lakeward.adapters.formats.shared.change_log import retention
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.history.version_rows import surrogate_hash
 from lakeward.core.schema import Column, Schema, Type
@@ -263,7 +263,7 @@ def test_what_is_made_of_a_column_is_renamed_with_it_in_what_is_remembered(
     shop: Project, monkeypatch: pytest.MonkeyPatch, kind: int
 ) -> None:
     """Of a key of which nothing is remembered but where it stood, and of which another change comes then."""
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     settings = TABLE.format(history=f"kinds = {{ city = {kind} }}").replace("30d", "24h")
     shop.configure(settings, source=TIMED)
     shop.put("LOAD00000001.csv", "2026-11-01 10:00:00.000000,1,Ann,Rome,1\n", "shop/customer")

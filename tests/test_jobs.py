@@ -12,7 +12,7 @@ from buckets import Buckets
 from project import ITEM, Project
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.jars import fetch, locked
+from lakeward.adapters.spark.session.jars import fetch, locked
 from lakeward.entrypoints import glue, job
 from lakeward.entrypoints.job import JobFailed
 

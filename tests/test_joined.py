@@ -18,7 +18,7 @@ from joined_runs import TIMED, joined, put, shown
 from project import Project, any_kind
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.tables.joining import Joint
+from lakeward.adapters.formats.shared.joined.joined_table import Joint
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.entrypoints import container
 

@@ -28,10 +28,10 @@ from followers import SCRIPT, Following
 from project import Project
 from pyiceberg.catalog import load_catalog
 
-from lakeward.adapters.delta.progress import PROGRESS
-from lakeward.adapters.hudi.timeline import Timeline
-from lakeward.adapters.iceberg.progress import commits_of
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.delta.metadata.progress import PROGRESS
+from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
+from lakeward.adapters.formats.iceberg.metadata.progress import commits_of
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.core.progress import Progress
 
 IS_LONG: Final = "LAKEWARD_LONG" in os.environ

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from project import Project
 
-from lakeward.adapters.delta import table as delta
-from lakeward.adapters.iceberg import table as iceberg
+from lakeward.adapters.formats.delta import table as delta
+from lakeward.adapters.formats.iceberg import table as iceberg
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings.configuration import load

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from project import NOW, Project
 
-from lakeward.adapters.iceberg import beside
-from lakeward.adapters.iceberg.beside import IcebergBeside
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.options import IcebergOptions
-from lakeward.adapters.tables.beside import CHANGES
-from lakeward.adapters.tables.companion import entries, trimming
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.iceberg.side_tables import side_table
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.formats.shared.change_log import entries, retention
+from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
 from lakeward.core.dimension import TableName
 from lakeward.entrypoints import container
 
@@ -211,8 +211,8 @@ def test_what_the_mark_has_passed_is_forgotten_and_few_files_remain(
     late: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Events below the mark go, those above it stay; a record a batch stays for ever, in few files."""
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 10)
-    monkeypatch.setattr(beside, "HOURS_KEPT", 0)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 10)
+    monkeypatch.setattr(side_table, "HOURS_KEPT", 0)
     for minute in range(0, 100, 5):
         at = f"{10 + minute // 60}:{minute % 60:02}"
         put(late, f"{at.replace(':', '')}00000", change("I", at, minute, "x"), change("D", at, minute, "x"))

@@ -19,7 +19,7 @@ from joined_laws import shapes
 from project import NOW, Project, any_kind
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.tables.joined_sources import Reader
+from lakeward.adapters.formats.shared.joined.joined_sources import Reader
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import ByRun, History, Shown
 from lakeward.core.joined.declared import Joined

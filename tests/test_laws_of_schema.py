@@ -19,15 +19,15 @@ from project import Project, any_kind
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from ways import use_spark_in_commands
 
-from lakeward.adapters.delta import checking as delta
-from lakeward.adapters.delta.options import TableOptions as DeltaOptions
-from lakeward.adapters.hudi import checking as hudi
-from lakeward.adapters.hudi.options import TableOptions as HudiOptions
-from lakeward.adapters.iceberg import checking as iceberg
-from lakeward.adapters.iceberg.columns import to_iceberg
-from lakeward.adapters.iceberg.options import TableOptions as IcebergOptions
+from lakeward.adapters.formats.delta import checks as delta
+from lakeward.adapters.formats.delta.options import TableOptions as DeltaOptions
+from lakeward.adapters.formats.hudi import checks as hudi
+from lakeward.adapters.formats.hudi.options import TableOptions as HudiOptions
+from lakeward.adapters.formats.iceberg import checks as iceberg
+from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
+from lakeward.adapters.formats.iceberg.options import TableOptions as IcebergOptions
+from lakeward.adapters.formats.shared.resolution import resolver
 from lakeward.adapters.landed.footers import footer
-from lakeward.adapters.tables import resolve
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column, Schema, Type
@@ -230,7 +230,7 @@ def forgets_the_map(patch: pytest.MonkeyPatch) -> None:
 def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
     """Takes the fields of nested values by their places, not by their names."""
     use_spark_in_commands(patch)
-    patch.setattr(resolve, "fitted", lambda frame, _schema: frame)
+    patch.setattr(resolver, "fitted", lambda frame, _schema: frame)
 
 
 @any_kind

@@ -29,8 +29,8 @@ from laps import (
     others,
 )
 
-from lakeward.adapters.delta.options import TableOptions
-from lakeward.adapters.tables.companion import trimming
+from lakeward.adapters.formats.delta.options import TableOptions
+from lakeward.adapters.formats.shared.change_log import retention
 from lakeward.plugins.testing import Bench, table_contract
 
 pytestmark = pytest.mark.spark
@@ -71,7 +71,7 @@ def any_layout() -> TableOptions:
 @pytest.fixture(autouse=True)
 def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.function.__name__.removeprefix("test_") in TRIMMED:
-        monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
+        monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
 
 
 TestLayouts = table_contract(lambda make_delta, layout: bench(make_delta(layout), make_delta), laws=EVERY_LAYOUT)

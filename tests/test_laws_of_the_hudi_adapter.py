@@ -28,8 +28,8 @@ from laps import (
     others,
 )
 
-from lakeward.adapters.hudi.options import TableOptions
-from lakeward.adapters.tables.companion import trimming
+from lakeward.adapters.formats.hudi.options import TableOptions
+from lakeward.adapters.formats.shared.change_log import retention
 from lakeward.plugins.testing import Bench, table_contract
 
 pytestmark = [pytest.mark.spark, pytest.mark.hudi]
@@ -80,7 +80,7 @@ def kept(any_layout: TableOptions) -> TableOptions:
 @pytest.fixture(autouse=True)
 def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.function.__name__.removeprefix("test_") in TRIMMED:
-        monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
+        monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
 
 
 TestLayouts = pytest.mark.long(

@@ -35,9 +35,10 @@ from laps import (
 from parts import in_parts
 from spark import MakeLake
 
-from lakeward.adapters.iceberg.options import TableOptions
-from lakeward.adapters.spark import folding, spreading
-from lakeward.adapters.tables.companion import trimming
+from lakeward.adapters.formats.iceberg.options import TableOptions
+from lakeward.adapters.formats.shared.change_log import retention
+from lakeward.adapters.spark.execution import parallelism
+from lakeward.adapters.spark.merge.fold import batch_fold
 from lakeward.plugins.testing import LAWS, Bench, table_contract
 
 pytestmark = pytest.mark.spark
@@ -90,14 +91,14 @@ def any_layout() -> TableOptions:
 @pytest.fixture(autouse=True)
 def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.function.__name__.removeprefix("test_") in TRIMMED:
-        monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
+        monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
 
 
 @pytest.fixture
 def all_is_large(by_spark: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have batches worked on as large ones are: by Spark, and what is alone in its key is not folded."""
-    monkeypatch.setattr(folding, "SMALL", -1)
-    monkeypatch.setattr(spreading, "ROWS_A_PART", 100)
+    monkeypatch.setattr(batch_fold, "SMALL", -1)
+    monkeypatch.setattr(parallelism, "ROWS_A_PART", 100)
 
 
 @pytest.fixture

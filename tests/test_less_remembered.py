@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 import pytest
 from ways import use_spark
 
-from lakeward.adapters.spark import items, names
-from lakeward.adapters.tables.companion import entries, trimming
-from lakeward.adapters.tables.companion.table import CompanionTable
+from lakeward.adapters.formats.shared.change_log import entries, retention
+from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.spark.merge.fold import fold_items
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Within
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History
@@ -144,7 +145,7 @@ def test_a_row_that_is_gone_keeps_the_values_that_it_had_then(make: Make) -> Non
 @pytest.mark.long
 def test_a_part_that_waited_for_its_row_is_told_of(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing older comes to an `ordered` table."""
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 3)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 3)
     lake, part = make(), event(UPDATE, 2, b=UNSET)
     told: Sequence[Lateness] = (ORDERED, ORDERED, LATER)
     others: list[Turn] = [(lateness, [event(INSERT, at, at)]) for at, lateness in enumerate(told, 3)]
@@ -165,9 +166,9 @@ def test_a_smaller_lateness_helps_where_more_key_changes_are_remembered_than_are
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They stopped each batch, so the mark stayed where it was, and they were remembered for ever."""
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     use_spark(monkeypatch)
-    monkeypatch.setattr(items, "MOST_LINKS", 2)
+    monkeypatch.setattr(fold_items, "MOST_LINKS", 2)
     moves = [replace(event(UPDATE, at, 10 + at), old_key=(0, at)) for at in (1, 2, 3)]
     soon: list[Turn] = [(Within(5), [event(INSERT, at, at)]) for at in (500, 600, 700)]
     player = turned(make(), DIMENSION, *[(LATER, [move]) for move in moves], *soon)
@@ -180,7 +181,7 @@ def test_what_was_trimmed_of_a_key_is_newer_than_nothing_that_is_kept(
     make: Make, monkeypatch: pytest.MonkeyPatch, operation: Operation
 ) -> None:
     """Of two events that the mark has passed the newer one was forgotten: one that came late stood for the row."""
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     rows = straddled(make(), operation)
     left = [] if operation is DELETE else [{"h": 0, "id": 1, "a": 41, "b": 20}]
     assert [row for key, (row, _) in rows.items() if key == (0, 1)] == left
@@ -191,7 +192,7 @@ def test_a_late_event_that_is_kept_longer_than_a_newer_one_is_not_gone_on_from(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of whole rows batches were forgotten which the mark had passed whole; that of the late one it had not."""
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
-    monkeypatch.setattr(trimming, "_passed", by_batch)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(retention, "_passed", by_batch)
     rows = straddled(make(), UPDATE)
     assert rows[0, 1][0] == {"h": 0, "id": 1, "a": 41, "b": 20}

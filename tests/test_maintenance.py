@@ -12,7 +12,7 @@ import pytest
 from project import ITEM, Project
 from pyiceberg.catalog import load_catalog
 
-from lakeward.adapters.iceberg import maintenance
+from lakeward.adapters.formats.iceberg.operations import maintenance
 from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
 
 pytestmark = pytest.mark.spark

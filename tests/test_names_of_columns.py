@@ -15,8 +15,8 @@ from project import Project
 from pyspark.sql import SparkSession
 from ways import use_spark_in_commands
 
-from lakeward.adapters.spark import folding
-from lakeward.adapters.spark.names import PREFIX
+from lakeward.adapters.spark.merge.fold import batch_fold
+from lakeward.adapters.spark.sql.names import PREFIX
 
 pytestmark = pytest.mark.spark
 
@@ -149,7 +149,7 @@ def test_the_columns_of_a_history(
     shop = Shop(project, FOLDED, 'mode = "history"', IN_PART)
     with monkeypatch.context() as patched:
         use_spark_in_commands(patched)
-        patched.setattr(folding, "SMALL", 0)  # so that keys of which nothing is known are told apart
+        patched.setattr(batch_fold, "SMALL", 0)  # so that keys of which nothing is known are told apart
         changed(shop)
     shop.put("09:30", ("U", "3", "late", "~"))
     shop.run()

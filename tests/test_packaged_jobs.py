@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from delta_lake import by_duckdb
 
-from lakeward.adapters.spark.jars import fetch, locked
-from lakeward.adapters.spark.line import line
+from lakeward.adapters.spark.session.compatibility import line
+from lakeward.adapters.spark.session.jars import fetch, locked
 from lakeward.entrypoints.cli import main
 from lakeward.entrypoints.job_package.job_start import SOMEWHERE
 from lakeward.entrypoints.job_package.releases import PROVIDED, Release, newest_release

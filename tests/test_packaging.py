@@ -12,7 +12,7 @@ from pathlib import Path
 from repository import ROOT, imported, modules, pyproject
 
 import lakeward
-from lakeward.adapters.spark.line import LINES
+from lakeward.adapters.spark.session.compatibility import LINES
 
 
 def packaged(module: Path) -> str:
@@ -60,7 +60,7 @@ def test_the_wheel_has_every_module_and_nothing_else_at_its_top(wheel: Path) -> 
 def test_the_wheel_has_the_types_marker_and_the_locks(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "lakeward/py.typed" in names
-    locks = {f"lakeward/adapters/spark/jars-{line}.toml" for line in LINES}
+    locks = {f"lakeward/adapters/spark/session/jars-{line}.toml" for line in LINES}
     assert {name for name in names if name.endswith(".toml")} == locks
     of_jobs = {f"lakeward/entrypoints/job_package/lock-{line}.txt" for line in LINES}
     assert {name for name in names if name.startswith("lakeward/") and name.endswith(".txt")} == of_jobs
@@ -92,7 +92,7 @@ def test_the_wheel_says_its_version_its_needs_and_its_command(wheel: Path) -> No
 def test_the_wheel_works_as_a_zip_on_the_path(wheel: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(wheel)!r})\n"
-        "import lakeward; from lakeward.adapters.spark.jars import locked\n"
+        "import lakeward; from lakeward.adapters.spark.session.jars import locked\n"
         "from lakeward.plugins.testing import corpus\n"
         "rows = sum(len(one.rows) for case in corpus() for one in case.deliveries)\n"
         "print(lakeward.__file__.startswith(sys.path[0]), len(locked()) > 0, rows > 0)"

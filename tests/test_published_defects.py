@@ -26,7 +26,7 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.memory import Frame, MemorySource, MemoryTable, MemoryTarget
-from lakeward.adapters.spark.line import to_arrow
+from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position

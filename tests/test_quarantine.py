@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from project import ITEM, Project
 
-from lakeward.adapters.tables.companion import trimming
+from lakeward.adapters.formats.shared.change_log import retention
 
 pytestmark = pytest.mark.spark
 
@@ -187,7 +187,7 @@ def test_what_a_held_row_may_meet_is_remembered_as_long_as_it_is_held(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The delete was applied before the row that it deletes came, and the mark has passed both."""
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     project.configure(ITEM + 'lateness = "4h"\n', source=TIMED)
     at = "2026-11-21 {}:00:00"
     project.put(LATER, f"I,{at.format(10)},1,a,1.00\nI,{at.format(10)},2,b,1.00\nD,{at.format(12)},1,a,1.00\n")
@@ -210,7 +210,7 @@ def test_a_row_without_a_place_that_is_mended_below_a_truncate_ends_with_it_in_a
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mark has passed the truncate, and nothing else of the key is remembered."""
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     project.configure(ITEM + 'lateness = "4h"\nmode = "history"\n', source=TIMED)
     at = "2026-11-21 {}:00:00"
     project.put(LATER, f"I,{at.format(10)},1,a,1.00\nI,NULL,2,b,1.00\n")

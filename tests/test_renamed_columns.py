@@ -11,7 +11,7 @@ import pytest
 from project import Project
 from pyiceberg.catalog import load_catalog
 
-from lakeward.adapters.iceberg.change import Change
+from lakeward.adapters.formats.iceberg.writes.change import Change
 from lakeward.core.errors import TableError
 
 pytestmark = pytest.mark.spark

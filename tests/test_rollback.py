@@ -12,14 +12,14 @@ from project import ITEM, Project
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.delta_rs.keeping import DeltaEarlier
-from lakeward.adapters.hudi.java import Jvm
-from lakeward.adapters.hudi.options import TableOptions
-from lakeward.adapters.hudi.timeline import Timeline
-from lakeward.adapters.hudi.writing import options_of
-from lakeward.adapters.iceberg.keeping import IcebergEarlier
-from lakeward.adapters.tables.companion import entries, trimming
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaEarlier
+from lakeward.adapters.formats.hudi.java import Jvm
+from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
+from lakeward.adapters.formats.hudi.options import TableOptions
+from lakeward.adapters.formats.hudi.writes.write_options import options_of
+from lakeward.adapters.formats.iceberg.side_tables.change_log_versions import IcebergEarlier
+from lakeward.adapters.formats.shared.change_log import entries, retention
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Schema
 from lakeward.plugins.testing.player import Crash
@@ -162,7 +162,7 @@ def test_a_crash_in_between_is_taken_up_by_asking_again(
     shop: Project, monkeypatch: pytest.MonkeyPatch, to: int
 ) -> None:
     """The table went back, what stands beside it did not; also where it was trimmed with the batch behind."""
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 5)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 5)
     fed(shop)
     name = versions(shop)[to]
 
@@ -182,7 +182,7 @@ def test_a_crash_in_between_is_taken_up_by_asking_again(
 
 @hudi_is_long
 def test_what_was_trimmed_since_comes_back(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 2)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 2)
     fed(shop)
     take_back(shop, 1)
     shop.run()
@@ -191,7 +191,7 @@ def test_what_was_trimmed_since_comes_back(shop: Project, monkeypatch: pytest.Mo
 
 @hudi_is_long
 def test_a_table_whose_memory_of_then_is_lost_says_so(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 2)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 2)
     fed(shop)
     first = versions(shop)[1]
     if shop.kind != "iceberg":  # beside Hudi's table stand Delta's

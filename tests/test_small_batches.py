@@ -8,7 +8,7 @@ import pytest
 from project import ITEM, Project
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.tables.resolving import verdicts
+from lakeward.adapters.formats.shared.resolution.steps import verdicts
 
 pytestmark = pytest.mark.spark
 

@@ -17,10 +17,10 @@ from outside import case
 from project import Project, any_kind
 from ways import use_spark_in_commands
 
-from lakeward.adapters.spark import splicing
-from lakeward.adapters.spark.histories import VersionRows
-from lakeward.adapters.spark.names import POSITION
-from lakeward.adapters.spark.sql import struct
+from lakeward.adapters.spark.history import snapshot_splice
+from lakeward.adapters.spark.history.version_rows import VersionRows
+from lakeward.adapters.spark.sql.fragments import struct
+from lakeward.adapters.spark.sql.names import POSITION
 from lakeward.core.history.older_snapshots import Span
 from lakeward.plugins.testing.simulated_database import Features, Feed, State, feed
 
@@ -256,18 +256,18 @@ def ends_one_late(shown: VersionRows, span: Span, had: str) -> str:
 
 
 def leaves_what_vanished(shown: VersionRows, span: Span, had: str) -> str:
-    return f"CASE WHEN {splicing._SAID} IS NULL THEN {had} ELSE {VERSIONS(shown, span, had)} END"
+    return f"CASE WHEN {snapshot_splice._SAID} IS NULL THEN {had} ELSE {VERSIONS(shown, span, had)} END"
 
 
 def places_a_row_by_its_own_file(shown: VersionRows, span: Span, had: str) -> str:
     """As was done: of a folder the version then lies before the part that was cut off before it."""
     own = {name: f"v.place.{name}" for name in "esr"} | {"o": "v.place.o - 1"}
-    made = splicing._changed(shown, "v", place=struct({name: own[name] for name in "esor"}))
+    made = snapshot_splice._changed(shown, "v", place=struct({name: own[name] for name in "esor"}))
     is_made = f"v.begins = {span.begins}L AND v.ends = {span.ends}L"
     return f"transform({VERSIONS(shown, span, had)}, v -> CASE WHEN {is_made} THEN {made} ELSE v END)"
 
 
-VERSIONS = splicing._versions
+VERSIONS = snapshot_splice._versions
 
 
 @pytest.mark.long
@@ -284,7 +284,7 @@ def test_the_law_of_snapshots_sees_what_is_spliced_in_wrongly(
     project: Project, monkeypatch: pytest.MonkeyPatch, broken: Any
 ) -> None:
     use_spark_in_commands(monkeypatch)
-    monkeypatch.setattr(splicing, "_versions", broken)
+    monkeypatch.setattr(snapshot_splice, "_versions", broken)
     feeds = Feeds(project, Random(1), 3, BY_DAY, parts=2)
     for place in (0, 2, 1):
         feeds.deliver(feeds.days[place])
@@ -301,7 +301,7 @@ def test_a_table_in_which_places_fall_loses_no_version_to_the_next_change(
     configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }', unit="folder")
     with monkeypatch.context() as before:
         use_spark_in_commands(before)
-        before.setattr(splicing, "_versions", places_a_row_by_its_own_file)
+        before.setattr(snapshot_splice, "_versions", places_a_row_by_its_own_file)
         deliver_folders(project, (5, 1), (9, 3), (7, 2))
     assert not never_fall(project, "id")
     deliver_folders(project, (11, 4), (12, 5))
@@ -346,7 +346,7 @@ def test_all_keys_are_counted_whose_versions_others_altered(
     configure(project, 'key = ["id"]\ncolumns = { id = "int" }')
     take(project, "2026-10-05.csv", "id\n" + "".join(f"{key}\n" for key in range(1500)))
     use_spark_in_commands(monkeypatch)
-    monkeypatch.setattr(splicing, "_versions", lambda _shown, _span, had: f"concat({had}, {had})")
+    monkeypatch.setattr(snapshot_splice, "_versions", lambda _shown, _span, had: f"concat({had}, {had})")
     project.put("2026-10-03.csv", "id\n1\n")
     project.call("load-complete", "shop.item")
     said = project.fails()

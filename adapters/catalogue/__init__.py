@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeward.adapters.spark.java import check_spark
+from lakeward.adapters.spark.session.java import check_spark
 from lakeward.core.ports import SourceCatalogue
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt
 
 from lakeward.adapters.catalogue.files import Database
 from lakeward.adapters.catalogue.types import DATABASES
-from lakeward.adapters.spark.jars import Jar, locked
+from lakeward.adapters.spark.session.jars import Jar, locked
 from lakeward.core.errors import ConfigError
 from lakeward.core.settings.secrets import Secret
 from lakeward.plugins.options import NamedSecret

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from lakeward.adapters.spark.java import check_java
+from lakeward.adapters.spark.session.java import check_java
 from lakeward.core.errors import SetupError
 
 _OPTIONS: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")

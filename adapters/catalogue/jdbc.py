@@ -19,7 +19,7 @@ from lakeward.adapters.catalogue.connection import (
 from lakeward.adapters.catalogue.files import chosen
 from lakeward.adapters.catalogue.java import jvm
 from lakeward.adapters.catalogue.types import DATABASES, Written, decimal, our_type, written
-from lakeward.adapters.spark.jars import fetch
+from lakeward.adapters.spark.session.jars import fetch
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable
 from lakeward.core.schema import Type

@@ -9,7 +9,7 @@ from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.landed.footers import Footer, Form
 from lakeward.adapters.landed.layout import BEFORE, OP, Layout, has_both, refuse_without_images
 from lakeward.adapters.landed.places import FileName
-from lakeward.adapters.spark import names
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.ledger.objects import SourceObject

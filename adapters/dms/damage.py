@@ -13,13 +13,13 @@ from lakeward.adapters.dms.splitting import refuse_shifted
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.repeats import refuse_moved_columns
 from lakeward.adapters.landed.unread import not_read
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.errors import FAILURES, full_text, unreachable
-from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object
-from lakeward.adapters.spark.frame_facts import survey
-from lakeward.adapters.spark.local_frame import Frame, in_spark
-from lakeward.adapters.spark.names import column
-from lakeward.adapters.spark.rows import MALFORMED, TORN
+from lakeward.adapters.spark.frames.event_frame import AHEAD, SKIPPED, Group, by_object
+from lakeward.adapters.spark.frames.frame_survey import survey
+from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
+from lakeward.adapters.spark.frames.source_rows import MALFORMED, TORN
+from lakeward.adapters.spark.session.errors import FAILURES, full_text, unreachable
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import column
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, SourceError
 

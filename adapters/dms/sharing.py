@@ -17,7 +17,7 @@ from lakeward.adapters.dms.staged import Share, Staged
 from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.folder import Folder, is_other
 from lakeward.adapters.landed.layout import has_crlf
-from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
+from lakeward.adapters.spark.session.errors import FAILURES, full_text, said, unreachable
 from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger.full_loads import UNNAMED, is_older

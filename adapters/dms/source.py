@@ -38,18 +38,18 @@ from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.places import FileName
 from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
-from lakeward.adapters.spark.casts import check_pattern, check_text
-from lakeward.adapters.spark.events import (
+from lakeward.adapters.spark.frames.event_frame import (
     LOG,
     Group,
     facts,
 )
-from lakeward.adapters.spark.frame_facts import lift_places, log_steps, steps_back, with_ahead
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.local_frame import Frame, LocalFrame
-from lakeward.adapters.spark.local_rows import FilePlace
-from lakeward.adapters.spark.rows import TORN, to_events
-from lakeward.adapters.spark.truncates import truncation
+from lakeward.adapters.spark.frames.frame_survey import lift_places, log_steps, steps_back, with_ahead
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.frames.local_source_rows import FilePlace
+from lakeward.adapters.spark.frames.source_rows import TORN, to_events
+from lakeward.adapters.spark.merge.truncates import truncation
+from lakeward.adapters.spark.sql.casts import check_pattern, check_text
 from lakeward.core.checks.event_order import COMMIT_TIME
 from lakeward.core.checks.key_form import key_form
 from lakeward.core.checks.log_steps import OVERLAP

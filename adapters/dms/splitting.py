@@ -15,9 +15,9 @@ from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, fields_of, read_rows, verbatim, without_cr
 from lakeward.adapters.landed.layout import OPERATIONS, TIME, Layout
 from lakeward.adapters.landed.reading import escaped
-from lakeward.adapters.spark.line import is_valid_utf8
-from lakeward.adapters.spark.names import column, text
-from lakeward.adapters.spark.rows import LINE, NAME, TORN, VALUE
+from lakeward.adapters.spark.frames.source_rows import LINE, NAME, TORN, VALUE
+from lakeward.adapters.spark.session.compatibility import is_valid_utf8
+from lakeward.adapters.spark.sql.names import column, text
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
 

@@ -14,9 +14,9 @@ from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.messages.connect import MOST_DIGITS, Described
 from lakeward.adapters.messages.mongodb import DOCUMENT, ID
 from lakeward.adapters.messages.wire import EPOCHS, UNITS, Wire, Writing
-from lakeward.adapters.spark.casts import TextFormat
-from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
-from lakeward.adapters.spark.types import bound_of
+from lakeward.adapters.spark.frames.source_rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
+from lakeward.adapters.spark.sql.casts import TextFormat
+from lakeward.adapters.spark.sql.types import bound_of
 from lakeward.core.dimension import Dimension, Match
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column

@@ -21,13 +21,13 @@ from lakeward.adapters.landed.form import no_utf_8, packed
 from lakeward.adapters.landed.repeats import refuse_moved_columns
 from lakeward.adapters.landed.unread import not_read
 from lakeward.adapters.messages.decoded import MESSAGE_FLAGS
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.errors import FAILURES, full_text, unreachable
-from lakeward.adapters.spark.events import AHEAD, INITIAL, NO_PLACE, SKIPPED, Group, by_object
-from lakeward.adapters.spark.frame_facts import survey
-from lakeward.adapters.spark.local_frame import Frame, LocalFrame, in_spark
-from lakeward.adapters.spark.names import column
-from lakeward.adapters.spark.rows import MALFORMED, TORN
+from lakeward.adapters.spark.frames.event_frame import AHEAD, INITIAL, NO_PLACE, SKIPPED, Group, by_object
+from lakeward.adapters.spark.frames.frame_survey import survey
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame, in_spark
+from lakeward.adapters.spark.frames.source_rows import MALFORMED, TORN
+from lakeward.adapters.spark.session.errors import FAILURES, full_text, unreachable
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import column
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import LakewardError, SchemaConflict, SourceError
 from lakeward.core.ledger.other_tables import OtherTables

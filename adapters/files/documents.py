@@ -16,7 +16,7 @@ from typing import Any, Final
 from lakeward.adapters.messages.decoded import LONG_DOUBLE, TINY
 from lakeward.adapters.messages.message import CONSTANT, END, ESCAPED, HALF, HALF_WORDS
 from lakeward.adapters.messages.values import Number, of_number, text_in
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 
 Object = dict[str, Any]
 

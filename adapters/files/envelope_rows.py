@@ -44,9 +44,9 @@ from lakeward.adapters.messages.envelopes import (
 )
 from lakeward.adapters.messages.message import KEY_HEADERS, placeholders
 from lakeward.adapters.messages.transaction_ids import transaction_name_of
-from lakeward.adapters.spark.events import DATABASE, INITIAL
-from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.rows import LINE, NAME, VALUE
+from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL
+from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
+from lakeward.adapters.spark.sql.names import quoted, text
 
 _IS_READ: Final = f"{OP} = 'r'"
 _NO_NAMES: Final = "CAST(NULL AS array<string>)"

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from lakeward.adapters.files.form import Form
 from lakeward.adapters.messages.message import cell, cells_of, has
-from lakeward.adapters.spark.events import SKIPPED, Group, by_object
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.rows import MALFORMED, OP_TEXT, is_nested
+from lakeward.adapters.spark.frames.event_frame import SKIPPED, Group, by_object
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.source_rows import MALFORMED, OP_TEXT, is_nested
+from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Column, Schema

@@ -26,10 +26,10 @@ from lakeward.adapters.landed.footers import Footer
 from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.reading import Numbered, file_frame
 from lakeward.adapters.messages.decoded import MESSAGE_FLAGS, OTHER_TABLE
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import DATABASE, INITIAL, LOG
-from lakeward.adapters.spark.names import text
-from lakeward.adapters.spark.rows import to_events
+from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL, LOG
+from lakeward.adapters.spark.frames.source_rows import to_events
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import text
 
 _TOLD: Final = f"nullif(shiftright({names.OBJECT}, {COUNTER_BITS}), 0L) * 1000L"
 """The time in the name of a row's file, in microseconds since 1970 and without a zone."""

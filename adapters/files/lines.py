@@ -27,9 +27,9 @@ from lakeward.adapters.messages.message import (
     why_broken,
     with_parsed,
 )
-from lakeward.adapters.spark.names import text
-from lakeward.adapters.spark.rows import LINE, NAME, VALUE
-from lakeward.adapters.spark.spreading import spread_lines
+from lakeward.adapters.spark.execution.parallelism import spread_lines
+from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
+from lakeward.adapters.spark.sql.names import text
 
 STRANGE: Final = "_lakeward_strange"
 """The names in a row that nobody declared, NULL where there are none."""

@@ -13,7 +13,7 @@ from lakeward.adapters.messages.debezium import HEARTBEAT, MARKER, NO_ROW, OPERA
 from lakeward.adapters.messages.decoded import LONGEST_NAME
 from lakeward.adapters.messages.message import placeholders
 from lakeward.adapters.messages.transaction_ids import transaction_name
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.core.dimension import TableName
 
 _NO_ROW: Final = re.compile(NO_ROW.removeprefix(r"\A").removesuffix(r"\z"), re.ASCII)

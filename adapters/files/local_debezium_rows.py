@@ -21,8 +21,8 @@ from lakeward.adapters.messages.decoded import (
     TOMBSTONE,
 )
 from lakeward.adapters.messages.mongodb import WHY_NOT_READ
-from lakeward.adapters.spark.events import DATABASE, INITIAL
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 
 _WORDS: Final = "the message is not a JSON object with a row"
 _NO_IMAGE: Final = "the message has no image of the row after the change"

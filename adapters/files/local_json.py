@@ -10,7 +10,7 @@ from lakeward.adapters.files.documents import NO_OBJECT, Documents, Object, text
 from lakeward.adapters.files.fields import LACKS, NOT_PLAIN, SETTINGS, fields_of, find_field, root_of, why_ambiguous
 from lakeward.adapters.files.local_rows import Columns, Line, Row, strange_names
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 
 
 @dataclass(frozen=True, slots=True)

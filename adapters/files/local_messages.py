@@ -9,7 +9,7 @@ from lakeward.adapters.files.documents import Documents, Object, text_of
 from lakeward.adapters.files.local_rows import Line
 from lakeward.adapters.messages.message import NEW_KEY_HEADER, OLD_KEY_HEADER
 from lakeward.adapters.messages.mongodb import MongoMessages
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 
 _BLANK: Final = " \t\r\n"
 

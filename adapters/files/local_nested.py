@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any, Final
 
 from lakeward.adapters.messages.values import Number, by_utf_16
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.core.schema import Type
 
 Part = Callable[[Any], Any]

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from lakeward.adapters.files.local_texts import number
 from lakeward.adapters.messages.mongodb import PLACE
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.core.checks.log_steps import FOLLOWS, OVERLAP
 from lakeward.core.events import READ_SEQUENCE
 

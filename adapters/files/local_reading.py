@@ -41,9 +41,9 @@ from lakeward.adapters.messages.decoded import (
 )
 from lakeward.adapters.messages.dms import DmsMessages
 from lakeward.adapters.messages.wire import Wire, Writing
-from lakeward.adapters.spark.events import DATABASE, INITIAL
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
+from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.source_rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
 from lakeward.core.schema import Column
 from lakeward.core.text.numbers import format_count
 

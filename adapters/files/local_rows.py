@@ -1,9 +1,9 @@
 """Rows of lines in plain Python: what the readers return as a frame, as lists by column.
 
-`RowLists` has the columns that `lakeward.adapters.spark.rows` documents (NAME, LINE, VALUE, OP_TEXT, …), those of
-the table, `before_column`s, and what stands beside them (STRANGE, LOG, OTHER_TABLE): the input of `to_events`.
-Values of the table's columns are what `pyarrow.array` takes for the type: dates are days, times are microseconds
-since 1970.
+`RowLists` has the columns that `lakeward.adapters.spark.frames.source_rows` documents (NAME, LINE, VALUE, OP_TEXT,
+…), those of the table, `before_column`s, and what stands beside them (STRANGE, LOG, OTHER_TABLE): the input of
+`to_events`. Values of the table's columns are what `pyarrow.array` takes for the type: dates are days, times are
+microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from lakeward.adapters.files.local_values import Read, reader_of, why_not_read
 from lakeward.adapters.messages.decoded import OTHER_TABLE, PLAIN
 from lakeward.adapters.messages.message import DOUBLE, LONG
 from lakeward.adapters.messages.wire import Wire, Writing
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import LOG
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.rows import (
+from lakeward.adapters.spark.frames.event_frame import LOG
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.source_rows import (
     BLANK,
     BROKEN,
     HAS_IMAGE,
@@ -42,6 +41,7 @@ from lakeward.adapters.spark.rows import (
     Telling,
     before_column,
 )
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.schema import Column
 

@@ -14,11 +14,11 @@ from lakeward.adapters.files.fields import FIELD_FLAGS
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.local_rows import RowLists
 from lakeward.adapters.messages.decoded import MESSAGE_FLAGS
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import INITIAL
-from lakeward.adapters.spark.local_casts import arrow_type
-from lakeward.adapters.spark.local_rows import NAMES
-from lakeward.adapters.spark.rows import BLANK, HAS_IMAGE, LINE, TORN, Telling, before_column
+from lakeward.adapters.spark.frames.event_frame import INITIAL
+from lakeward.adapters.spark.frames.local_casts import arrow_type
+from lakeward.adapters.spark.frames.local_source_rows import NAMES
+from lakeward.adapters.spark.frames.source_rows import BLANK, HAS_IMAGE, LINE, TORN, Telling, before_column
+from lakeward.adapters.spark.sql import names
 
 _LISTS: Final = (names.UNSET, STRANGE)
 _FLAGS: Final = (BLANK, TORN, HAS_IMAGE, *MESSAGE_FLAGS, INITIAL, *FIELD_FLAGS)

@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from lakeward.adapters.files.documents import text_of
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _NUMBER_TEXT: Final = re.compile(r"-?[0-9]{1,38}")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from lakeward.adapters.files.documents import text_of
 from lakeward.adapters.files.local_texts import number, plain_text, refuse_control
 from lakeward.adapters.messages.wire import UNITS, Writing
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.core.schema import Type
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()

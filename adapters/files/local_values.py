@@ -21,8 +21,8 @@ from lakeward.adapters.files.local_texts import plain_text, refuse_control
 from lakeward.adapters.files.local_times import date_reader, micros_reader, moment_reader
 from lakeward.adapters.messages.values import Number
 from lakeward.adapters.messages.wire import UNITS, Wire, Writing
-from lakeward.adapters.spark.casts import NESTED
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.sql.casts import NESTED
 from lakeward.core.schema import Type
 
 Read: TypeAlias = Callable[[Any], Any]

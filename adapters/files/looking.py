@@ -21,8 +21,8 @@ from lakeward.adapters.landed.footers import Form, footer, refuse_unknown
 from lakeward.adapters.landed.layout import OP, Layout, find_layout, header_names
 from lakeward.adapters.messages.connect import Version, merged
 from lakeward.adapters.messages.wire import EPOCHS
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.casts import check_pattern, check_text
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.casts import check_pattern, check_text
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.ledger.objects import SourceObject

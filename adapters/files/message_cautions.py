@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.messages.decoded import HAS_DELETED, OLD_KEY_UNKNOWN, ROWS_GONE, TOMBSTONE
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import IS_EVENT, NO_PLACE, Group, has_order
+from lakeward.adapters.spark.frames.event_frame import IS_EVENT, NO_PLACE, Group, has_order
+from lakeward.adapters.spark.sql import names
 from lakeward.core.events import Operation
 
 NO_TIME: Final = "_lakeward_no_time"

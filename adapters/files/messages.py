@@ -23,8 +23,8 @@ from lakeward.adapters.messages.dms import DmsMessages
 from lakeward.adapters.messages.envelopes import IS_DECODED
 from lakeward.adapters.messages.message import BODY, KEY, part
 from lakeward.adapters.messages.wire import Writing
-from lakeward.adapters.spark.names import text
-from lakeward.adapters.spark.rows import LINE, NAME, RANK, VALUE
+from lakeward.adapters.spark.frames.source_rows import LINE, NAME, RANK, VALUE
+from lakeward.adapters.spark.sql.names import text
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Schema
 

@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.spark.casts import misfit
-from lakeward.adapters.spark.inline import as_json, inline
-from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.spark.rows import KEY_MISFIT, MISFIT, NAME, VALUE, before_column
-from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.frames.source_rows import KEY_MISFIT, MISFIT, NAME, VALUE, before_column
+from lakeward.adapters.spark.sql.casts import misfit
+from lakeward.adapters.spark.sql.inline_rows import as_json, inline
+from lakeward.adapters.spark.sql.names import quoted
+from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.schema import Column, Schema

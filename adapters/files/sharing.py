@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.landed.places import below, filled
 from lakeward.adapters.messages.decoded import OTHER_TABLE
-from lakeward.adapters.spark.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.core.dimension import TableName
 from lakeward.core.ledger.other_tables import MOST_NAMES, OtherTables
 

@@ -15,9 +15,9 @@ from lakeward.adapters.files.sharing import HAS_OTHER
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.footers import Footer
 from lakeward.adapters.landed.local_files import SmallFile, read_files
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.local_rows import FilePlace
-from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_source_rows import FilePlace
+from lakeward.adapters.spark.frames.source_rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
 
 _FIRST = -2_208_988_800_000_000
 """The beginning of 1900, in microseconds since 1970: from then on all years have four digits, in all calendars."""

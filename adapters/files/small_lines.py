@@ -28,11 +28,12 @@ from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.local_files import BYTES_OF_A_ROW
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import MESSAGE_FLAGS, OTHER_TABLE
-from lakeward.adapters.spark import local_rows, names
-from lakeward.adapters.spark.events import DATABASE, INITIAL, LOG, NO_PLACE
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.local_rows import FilePlace, to_events
-from lakeward.adapters.spark.rows import ARRIVAL_BITS, NAME
+from lakeward.adapters.spark.frames import local_source_rows
+from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL, LOG, NO_PLACE
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_source_rows import FilePlace, to_events
+from lakeward.adapters.spark.frames.source_rows import ARRIVAL_BITS, NAME
+from lakeward.adapters.spark.sql import names
 from lakeward.core.events import UNORDERED, Operation
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.schema import Schema
@@ -80,7 +81,7 @@ class SmallLines:
         self._check(table, files)
         if table.dates_snapshots:
             raise SparkNeeded("rows have the time in the name of their file")
-        why = local_rows.why_not_here(table.reading)
+        why = local_source_rows.why_not_here(table.reading)
         if why is not None:
             raise SparkNeeded(why)
         if table.options.types == "schema":

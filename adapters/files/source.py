@@ -45,11 +45,20 @@ from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, 
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.messages.decoded import KEY_HALF, MESSAGE_FLAGS, OTHER_TABLE, UNDECODED
 from lakeward.adapters.messages.values import object_of
-from lakeward.adapters.spark.events import AHEAD, DATABASE, INITIAL, LOG, NO_PLACE, SKIPPED, Group, facts
-from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
-from lakeward.adapters.spark.local_frame import Frame
-from lakeward.adapters.spark.rows import TORN
-from lakeward.adapters.spark.truncates import truncation
+from lakeward.adapters.spark.frames.event_frame import (
+    AHEAD,
+    DATABASE,
+    INITIAL,
+    LOG,
+    NO_PLACE,
+    SKIPPED,
+    Group,
+    facts,
+)
+from lakeward.adapters.spark.frames.frame_survey import lift_places, log_steps, with_ahead
+from lakeward.adapters.spark.frames.local_frame import Frame
+from lakeward.adapters.spark.frames.source_rows import TORN
+from lakeward.adapters.spark.merge.truncates import truncation
 from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.checks.key_form import key_form
 from lakeward.core.checks.source_clock import believed

@@ -20,8 +20,8 @@ from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.dms import DmsMessages
 from lakeward.adapters.messages.mongodb import MongoMessages
 from lakeward.adapters.messages.wire import EPOCHS
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.rows import TRANSACTION_TEXT
+from lakeward.adapters.spark.frames.source_rows import TRANSACTION_TEXT
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.merge.facts import PARTIAL, Capability
 

@@ -201,7 +201,7 @@ def _plain(text: str, most: int) -> str:
 
 def _spark_schema(columns: Sequence[DescribedColumn], partition_by: Sequence[str]) -> Mapping[str, str]:
     """Return the columns as Spark looks for them, with their letters, cut into parts that a metastore takes."""
-    from lakeward.adapters.delta_rs.columns import field_of  # noqa: PLC0415  # Delta writes types as Spark does
+    from lakeward.adapters.formats.delta_rs.columns import field_of  # noqa: PLC0415  # Delta writes types as Spark does
 
     fields = [
         {**field_of(one.name, one.type), "metadata": {"comment": one.comment} if one.comment else {}}

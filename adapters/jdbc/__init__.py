@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakeward.adapters import kafka
-from lakeward.adapters.spark.java import check_spark
+from lakeward.adapters.spark.session.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.ports import Backlog, Landing, Source, SourceDatabase
 from lakeward.plugins import Options, Registry, Runtime, hookimpl

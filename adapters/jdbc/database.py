@@ -20,9 +20,9 @@ from lakeward.adapters.jdbc.dialects import Dialect, dialect_of
 from lakeward.adapters.jdbc.failures import failure_of
 from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.jdbc.reader import Query
-from lakeward.adapters.spark.errors import FAILURES
-from lakeward.adapters.spark.local_frame import Frame
-from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.frames.local_frame import Frame
+from lakeward.adapters.spark.session.errors import FAILURES
+from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.checks.log_steps import LogName
 from lakeward.core.dimension import TableName
 from lakeward.core.ports import SourceSnapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from lakeward.adapters.catalogue.connection import ConnectionOptions, bare_url, chain_of, is_login, states_of
-from lakeward.adapters.spark.errors import is_cut_off, root_cause
+from lakeward.adapters.spark.session.errors import is_cut_off, root_cause
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
 from lakeward.core.settings.secrets import Secret

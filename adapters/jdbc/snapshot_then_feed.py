@@ -22,7 +22,7 @@ from lakeward.adapters.jdbc.source import JdbcSource
 from lakeward.adapters.kafka.broker import Topic
 from lakeward.adapters.kafka.ranges import next_offsets, read_names
 from lakeward.adapters.kafka.source import KafkaSource
-from lakeward.adapters.spark.local_frame import Frame
+from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import Position, Sequences

@@ -21,7 +21,7 @@ from lakeward.adapters.jdbc.staging import BucketStaging, FolderStaging, Landing
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.landed.staging import open_staging
-from lakeward.adapters.spark.local_frame import Frame
+from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.core.checks.event_order import OrderBy
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Snapshots, TableName
 from lakeward.core.errors import ConfigError

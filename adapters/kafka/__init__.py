@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakeward.adapters.spark.java import check_spark
+from lakeward.adapters.spark.session.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SetupError
 from lakeward.core.ports import Backlog, Landing, Source

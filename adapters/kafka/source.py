@@ -41,7 +41,7 @@ from lakeward.adapters.kafka.transaction_offsets import TransactionOffsets
 from lakeward.adapters.kafka.transfer import Transfer
 from lakeward.adapters.kafka.whole_transactions import Bounds, WholeTransactions
 from lakeward.adapters.landed.places import filled
-from lakeward.adapters.spark.local_frame import Frame
+from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.errors import LakewardError, SourceError
 from lakeward.core.events import Position, Sequences

@@ -16,11 +16,8 @@ from lakeward.adapters.landed.csv import BOM, Dialect
 from lakeward.adapters.landed.layout import BEFORE, OP, SEQUENCE, TIME, Layout
 from lakeward.adapters.landed.reading import Reading, below, escaped
 from lakeward.adapters.landed.repeats import repeat_of
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.casts import misfit, to_type
-from lakeward.adapters.spark.line import is_valid_utf8, read_text
-from lakeward.adapters.spark.names import column, quoted, text
-from lakeward.adapters.spark.rows import (
+from lakeward.adapters.spark.execution.parallelism import spread_lines
+from lakeward.adapters.spark.frames.source_rows import (
     BLANK,
     BROKEN,
     HAS_IMAGE,
@@ -35,8 +32,11 @@ from lakeward.adapters.spark.rows import (
     VALUE,
     before_column,
 )
-from lakeward.adapters.spark.spreading import spread_lines
-from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.session.compatibility import is_valid_utf8, read_text
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.casts import misfit, to_type
+from lakeward.adapters.spark.sql.names import column, quoted, text
+from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.schema import Column, Type
 
 WHOLE_FILES: Final = {

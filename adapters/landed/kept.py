@@ -15,9 +15,9 @@ from threading import Lock
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.spark.local_frame import Frame, LocalFrame
-from lakeward.adapters.spark.plans import told_apart
-from lakeward.adapters.spark.spreading import level_of
+from lakeward.adapters.spark.execution.parallelism import level_of
+from lakeward.adapters.spark.execution.query_plans import told_apart
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger.objects import SourceObject
 

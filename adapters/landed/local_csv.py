@@ -14,10 +14,9 @@ from lakeward.adapters.landed.csv import BOM, Dialect, Field, fields, fields_in
 from lakeward.adapters.landed.layout import BEFORE, OP, SEQUENCE, TIME, Layout
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.landed.repeats import find_repeat
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.local_casts import SparkNeeded, misfits, typed
-from lakeward.adapters.spark.local_rows import NAMES
-from lakeward.adapters.spark.rows import (
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded, misfits, typed
+from lakeward.adapters.spark.frames.local_source_rows import NAMES
+from lakeward.adapters.spark.frames.source_rows import (
     BLANK,
     BROKEN,
     HAS_IMAGE,
@@ -31,6 +30,7 @@ from lakeward.adapters.spark.rows import (
     VALUE,
     before_column,
 )
+from lakeward.adapters.spark.sql import names
 from lakeward.core.events import UNSET
 from lakeward.core.schema import Column
 

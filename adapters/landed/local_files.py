@@ -17,10 +17,11 @@ from lakeward.adapters.landed.layout import Layout
 from lakeward.adapters.landed.local_csv import read_csv
 from lakeward.adapters.landed.local_parquet import read_parquet
 from lakeward.adapters.landed.reading import Reading
-from lakeward.adapters.spark import local_casts, local_rows, names
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.local_frame import Frame, LocalFrame
-from lakeward.adapters.spark.local_rows import FilePlace, to_events
+from lakeward.adapters.spark.frames import local_casts, local_source_rows
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.frames.local_source_rows import FilePlace, to_events
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import TableName
 from lakeward.core.text.numbers import format_count
 
@@ -61,7 +62,7 @@ def why_in_spark(files: Sequence[SmallFile], reading: Reading, small_batch: int)
             return f"{file.name} is not CSV, or Parquet of plain types, named as they are wanted"
         if file.layout is not None and file.name.lower().endswith(_PACKED) and not file.name.endswith(".gz"):
             return f"{file.name} is not packed by gzip"
-    wrong = [local_rows.why_not_here(reading)]
+    wrong = [local_source_rows.why_not_here(reading)]
     if any(file.layout is None for file in files):
         wrong.append(local_parquet.why_not_here(reading))
     if any(file.layout is not None for file in files):

@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.adapters.landed.reading import Reading
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.local_casts import SparkNeeded, arrow_type
-from lakeward.adapters.spark.local_rows import NAMES
-from lakeward.adapters.spark.rows import (
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded, arrow_type
+from lakeward.adapters.spark.frames.local_source_rows import NAMES
+from lakeward.adapters.spark.frames.source_rows import (
     BLANK,
     BROKEN,
     HAS_IMAGE,
@@ -32,6 +31,7 @@ from lakeward.adapters.spark.rows import (
     VALUE,
     before_column,
 )
+from lakeward.adapters.spark.sql import names
 from lakeward.core.schema import Column, Type
 
 _YEARS: Final = tuple((day - date(1970, 1, 1)).days for day in (date(1900, 1, 1), date(9999, 12, 31)))

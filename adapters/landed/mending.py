@@ -15,12 +15,12 @@ from lakeward.adapters.landed.layout import BEFORE, OP, Layout
 from lakeward.adapters.landed.parquet import NOT_UTF8
 from lakeward.adapters.landed.places import format_of
 from lakeward.adapters.landed.reading import Reading
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.casts import NESTED, TextFormat, misfit, to_type
-from lakeward.adapters.spark.inline import inline, of_json
-from lakeward.adapters.spark.limits import is_outside
-from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.casts import NESTED, TextFormat, misfit, to_type
+from lakeward.adapters.spark.sql.inline_rows import inline, of_json
+from lakeward.adapters.spark.sql.limits import is_outside
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
 from lakeward.core.events import UNSET, Operation

@@ -8,7 +8,7 @@ from typing import Final
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.adapters.s3.access import JARS, find_access, is_url, normal, refuse_other_scheme
-from lakeward.adapters.spark.s3a import s3a_settings
+from lakeward.adapters.spark.session.s3a import s3a_settings
 from lakeward.core.errors import ConfigError
 from lakeward.plugins import Runtime
 

@@ -15,13 +15,7 @@ from pyspark.sql.types import StructType
 
 from lakeward.adapters.landed.footers import Footer, Form
 from lakeward.adapters.landed.reading import Reading, below, escaped
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.casts import misfit
-from lakeward.adapters.spark.inline import as_json
-from lakeward.adapters.spark.limits import is_not_utf8, is_outside
-from lakeward.adapters.spark.line import is_valid_utf8
-from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.rows import (
+from lakeward.adapters.spark.frames.source_rows import (
     BLANK,
     BROKEN,
     HAS_IMAGE,
@@ -36,7 +30,13 @@ from lakeward.adapters.spark.rows import (
     VALUE,
     before_column,
 )
-from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.session.compatibility import is_valid_utf8
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.casts import misfit
+from lakeward.adapters.spark.sql.inline_rows import as_json
+from lakeward.adapters.spark.sql.limits import is_not_utf8, is_outside
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.schema import Column, Type
 
 NOT_UTF8: Final = "_lakeward_not_utf8"

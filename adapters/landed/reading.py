@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.messages.wire import Wire, Writing, value_of
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.casts import to_type
-from lakeward.adapters.spark.inline import inline
-from lakeward.adapters.spark.names import text
-from lakeward.adapters.spark.rows import HAS_OP, IS_LOAD, NAME, RANK, Telling
+from lakeward.adapters.spark.frames.source_rows import HAS_OP, IS_LOAD, NAME, RANK, Telling
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.casts import to_type
+from lakeward.adapters.spark.sql.inline_rows import inline
+from lakeward.adapters.spark.sql.names import text
 from lakeward.core.merge.facts import Capability
 from lakeward.core.schema import Column, Type
 

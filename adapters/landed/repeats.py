@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakeward.adapters.landed.csv import BOM, Field
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import Group
-from lakeward.adapters.spark.local_frame import Frame, in_spark
-from lakeward.adapters.spark.names import column, text
-from lakeward.adapters.spark.rows import MALFORMED
+from lakeward.adapters.spark.frames.event_frame import Group
+from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
+from lakeward.adapters.spark.frames.source_rows import MALFORMED
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import column, text
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakeward.adapters.s3.access import JARS, find_access, normal
-from lakeward.adapters.spark.s3a import s3a_settings
+from lakeward.adapters.spark.session.s3a import s3a_settings
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:

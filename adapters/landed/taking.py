@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.spark.events import Group, by_object, facts
-from lakeward.adapters.spark.local_frame import Frame
-from lakeward.adapters.spark.log_steps import spans
-from lakeward.adapters.spark.refused import find_refusals
-from lakeward.adapters.spark.rows import MALFORMED, TORN
+from lakeward.adapters.spark.checks.log_steps import spans
+from lakeward.adapters.spark.checks.refused_files import find_refusals
+from lakeward.adapters.spark.frames.event_frame import Group, by_object, facts
+from lakeward.adapters.spark.frames.local_frame import Frame
+from lakeward.adapters.spark.frames.source_rows import MALFORMED, TORN
 from lakeward.core.checks.log_steps import LogSteps
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger.full_loads import UNNAMED, Naming

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakeward.adapters.spark.errors import root_cause, said
+from lakeward.adapters.spark.session.errors import root_cause, said
 from lakeward.core.errors import SourceError
 
 _OVERFLOW: Final = "long overflow"

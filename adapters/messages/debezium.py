@@ -49,10 +49,10 @@ from lakeward.adapters.messages.message import (
 from lakeward.adapters.messages.mongodb import WHY_NOT_READ, MongoMessages
 from lakeward.adapters.messages.transaction_ids import transaction_name_of
 from lakeward.adapters.messages.wire import number
-from lakeward.adapters.spark.events import DATABASE, INITIAL
-from lakeward.adapters.spark.line import is_valid_utf8
-from lakeward.adapters.spark.names import text
-from lakeward.adapters.spark.rows import NAME, VALUE, Telling
+from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL
+from lakeward.adapters.spark.frames.source_rows import NAME, VALUE, Telling
+from lakeward.adapters.spark.session.compatibility import is_valid_utf8
+from lakeward.adapters.spark.sql.names import text
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Column
 

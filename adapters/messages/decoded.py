@@ -11,11 +11,8 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages.message import BODY, DOUBLE, KEY, LONG, has_match, is_number, is_rounded
 from lakeward.adapters.messages.wire import Wire, Writing, value_of
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.casts import misfit
-from lakeward.adapters.spark.events import LOG
-from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.rows import (
+from lakeward.adapters.spark.frames.event_frame import LOG
+from lakeward.adapters.spark.frames.source_rows import (
     BLANK,
     BROKEN,
     HAS_IMAGE,
@@ -32,6 +29,9 @@ from lakeward.adapters.spark.rows import (
     Telling,
     before_column,
 )
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.casts import misfit
+from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.core.schema import Column, Type
 
 NULL = "string(NULL)"

@@ -24,9 +24,9 @@ from lakeward.adapters.messages.message import (
     with_parsed,
 )
 from lakeward.adapters.messages.order import no_place
-from lakeward.adapters.spark.casts import TextFormat, to_type
-from lakeward.adapters.spark.names import text
-from lakeward.adapters.spark.rows import Telling
+from lakeward.adapters.spark.frames.source_rows import Telling
+from lakeward.adapters.spark.sql.casts import TextFormat, to_type
+from lakeward.adapters.spark.sql.names import text
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Type
 

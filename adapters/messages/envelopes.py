@@ -20,7 +20,7 @@ from pyarrow import json as arrow_json
 
 from lakeward.adapters.messages.decoded import TINY
 from lakeward.adapters.messages.wire import UNITS, Wire
-from lakeward.adapters.spark.rows import LINE, NAME, VALUE
+from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.core.schema import Column
 
 IS_DECODED: Final = "_lakeward_is_decoded"

@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, MapType, StructType
 
 from lakeward.adapters.messages.message import IN_PYTHON, IS_NUMBER_IN_PYTHON, IS_ROUNDED_IN_PYTHON, ROWS
 from lakeward.adapters.messages.values import Number, Object, is_double, object_of, text_in, value_of
-from lakeward.adapters.spark.line import line
+from lakeward.adapters.spark.session.compatibility import line
 
 Shape: TypeAlias = "str | Mapping[str, Shape]"
 """What a value becomes: `CELLS`, `TEXT`, or an object of such parts."""

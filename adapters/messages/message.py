@@ -11,8 +11,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.spark.line import is_valid_utf8, line
-from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.session.compatibility import is_valid_utf8, line
+from lakeward.adapters.spark.sql.names import text
 
 KEY: Final = "_lakeward_message_key"
 BODY: Final = "_lakeward_message"

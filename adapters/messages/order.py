@@ -14,7 +14,7 @@ from typing import Final
 
 from lakeward.adapters.messages.mongodb import PLACE
 from lakeward.adapters.messages.wire import number
-from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.sql.names import text
 from lakeward.core.checks.log_steps import FOLLOWS, OVERLAP
 from lakeward.core.events import READ_SEQUENCE
 

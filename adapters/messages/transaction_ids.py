@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.sql.names import text
 
 _WITH_PLACE: Final = "([0-9]+):[0-9]+"
 

@@ -14,10 +14,10 @@ from enum import Enum
 from functools import partial
 from typing import Final
 
-from lakeward.adapters.spark.casts import NESTED, TextFormat, to_type
-from lakeward.adapters.spark.limits import inside, is_outside, is_somewhere
-from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.sql.casts import NESTED, TextFormat, to_type
+from lakeward.adapters.spark.sql.limits import inside, is_outside, is_somewhere
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.schema import Type
 
 

@@ -1,6 +1,6 @@
 """Values and their texts in plain Python: what `docs/reference/types.md` says each type takes, to the letter.
 
-`adapters.spark.casts` says the same in Spark's SQL. Patterns of dates and times are
+`adapters.spark.sql.casts` says the same in Spark's SQL. Patterns of dates and times are
 Spark's own, so texts that have one cannot be read here.
 """
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from lakeward.adapters.spark.jars import Jar, cache, fetch, is_cached, locked
-from lakeward.adapters.spark.java import check_java, check_spark
-from lakeward.adapters.spark.line import line
+from lakeward.adapters.spark.session.compatibility import line
+from lakeward.adapters.spark.session.jars import Jar, cache, fetch, is_cached, locked
+from lakeward.adapters.spark.session.java import check_java, check_spark
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.startup.context import AsJson, Debug
@@ -138,7 +138,7 @@ def _tried() -> tuple[Path | None, LakewardError | None]:
 def _kept(*, is_wanted_anew: bool) -> Path:
     """Return the archive of Java's classes; it is made where it is not there, or wanted anew."""
     check_spark()
-    from lakeward.adapters.spark.classes import archive_of  # noqa: PLC0415  # they import Spark
+    from lakeward.adapters.spark.session.class_archive import archive_of  # noqa: PLC0415  # they import Spark
     from lakeward.entrypoints.startup.class_archive import make_archive  # noqa: PLC0415
 
     there = archive_of(check_java(), [cache() / jar.file for jar in locked(_OF_THE_ARCHIVE)])

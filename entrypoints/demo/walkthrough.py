@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from lakeward.adapters.dms.names import read_name
-from lakeward.adapters.spark.jars import fetch, locked
-from lakeward.adapters.spark.java import check_java, check_spark
+from lakeward.adapters.spark.session.jars import fetch, locked
+from lakeward.adapters.spark.session.java import check_java, check_spark
 from lakeward.core import progress as core
 from lakeward.core.merge.counts import Counts
 from lakeward.core.text.numbers import format_count

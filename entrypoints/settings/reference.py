@@ -23,19 +23,19 @@ from lakeward.adapters.aws.secret_settings import SecretsManagerStoreOptions
 from lakeward.adapters.catalogue.connection import DriverOptions
 from lakeward.adapters.catalogue.files import FileOptions
 from lakeward.adapters.catalogue.jdbc import JdbcOptions
-from lakeward.adapters.delta.options import DeltaOptions
-from lakeward.adapters.delta.options import TableOptions as DeltaTableOptions
 from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
 from lakeward.adapters.dms.statistics import StatisticsOptions
 from lakeward.adapters.dynamodb import LeaseOptions, LedgerOptions
 from lakeward.adapters.dynamodb.settings import DynamoDbStoreOptions
 from lakeward.adapters.files.form import Operations
 from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.formats.delta.options import DeltaOptions
+from lakeward.adapters.formats.delta.options import TableOptions as DeltaTableOptions
+from lakeward.adapters.formats.hudi.options import HudiOptions
+from lakeward.adapters.formats.hudi.options import TableOptions as HudiTableOptions
+from lakeward.adapters.formats.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.glue import GlueOptions
 from lakeward.adapters.glue.access import AccessOptions, DatabaseGrant, TableAccess, TableGrant
-from lakeward.adapters.hudi.options import HudiOptions
-from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
-from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.kafka.access import RegistryOptions, SecurityOptions
 from lakeward.adapters.kafka.options import KafkaOptions

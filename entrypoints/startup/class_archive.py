@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from lakeward.adapters.dms.writer import Change, DmsWriter, Style
-from lakeward.adapters.spark import classes
+from lakeward.adapters.spark.session import class_archive
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
 from lakeward.core.events import Operation
@@ -54,7 +54,7 @@ def make_archive(folder: Path) -> Path:
     spark.archives = True
     apply_changes(container.job(table=_TABLE, notices=[]))
     spark.stop()
-    kept = None if spark.archive is None else classes.keep(spark.archive)
+    kept = None if spark.archive is None else class_archive.keep(spark.archive)
     if kept is None:
         raise SetupError(
             "Java wrote no archive of its classes",

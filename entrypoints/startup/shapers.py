@@ -36,7 +36,7 @@ def shaper(source: Source[Any], rules: TableRules, spark: Callable[[], Any], sec
     if isinstance(source, MemorySource):
         names = [rule.key for rule in rules.columns if isinstance(rule, Hash)]
         return MemoryShaper(rules, {name: secret_of(name) for name in names})
-    from lakeward.adapters.spark.shaping import SparkShaper  # noqa: PLC0415  # Spark is imported when it is needed
+    from lakeward.adapters.spark.shaping.shaper import SparkShaper  # noqa: PLC0415  # Spark is imported when it is needed
 
     return SparkShaper(rules, spark, secret_of)
 

@@ -20,18 +20,18 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.types import IntegerType, ListType, MapType, NestedField, StringType, StructType
 
-from lakeward.adapters.delta.adopting import DeltaTheirs
-from lakeward.adapters.delta_rs.beside import DeltaBeside
-from lakeward.adapters.delta_rs.places import Places
-from lakeward.adapters.iceberg.adopting import IcebergTheirs
-from lakeward.adapters.iceberg.beside import IcebergBeside
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.delta.operations.adoption import DeltaTheirs
+from lakeward.adapters.formats.delta_rs.locations import Places
+from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.operations.adoption import IcebergTheirs
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.formats.shared.operations.adoption import TableAdoption
+from lakeward.adapters.formats.shared.side_tables import quarantine
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
 from lakeward.adapters.memory import MemorySource, MemoryTarget
-from lakeward.adapters.spark import names
-from lakeward.adapters.tables import quarantine
-from lakeward.adapters.tables.adopting import TableAdoption
-from lakeward.adapters.tables.keeping import Keeping
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.operations.adopt import Asked, adopt

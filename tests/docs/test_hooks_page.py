@@ -17,11 +17,11 @@ import third_party
 from pages import codes, fences, sections, tables, text
 from repository import ROOT, ports_as_written
 
-from lakeward.adapters.delta.table import DeltaTable
-from lakeward.adapters.hudi.table import HudiTable
-from lakeward.adapters.iceberg.table import IcebergTable
+from lakeward.adapters.formats.delta.table import DeltaTable
+from lakeward.adapters.formats.hudi.table import HudiTable
+from lakeward.adapters.formats.iceberg.table import IcebergTable
 from lakeward.adapters.memory import MemoryTable
-from lakeward.adapters.spark.events import EVENT_COLUMNS
+from lakeward.adapters.spark.frames.event_frame import EVENT_COLUMNS
 from lakeward.core.merge.facts import Capability
 from lakeward.core.pipeline.job import STEPS
 from lakeward.entrypoints.cli import main

@@ -15,17 +15,17 @@ from pages import DOCS, anchors, codes, fences, links, pages, prose, sections, t
 from pydantic import BaseModel
 from repository import ROOT, modules
 
-from lakeward.adapters.delta.options import DeltaOptions
-from lakeward.adapters.delta.options import TableOptions as DeltaTableOptions
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.hudi.options import HudiOptions
-from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
-from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
+from lakeward.adapters.formats.delta.options import DeltaOptions
+from lakeward.adapters.formats.delta.options import TableOptions as DeltaTableOptions
+from lakeward.adapters.formats.hudi.options import HudiOptions
+from lakeward.adapters.formats.hudi.options import TableOptions as HudiTableOptions
+from lakeward.adapters.formats.iceberg.options import IcebergOptions, TableOptions
+from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
+from lakeward.adapters.formats.shared.side_tables.quarantine import _columns
 from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.kafka.options import KafkaOptions
-from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
-from lakeward.adapters.tables.quarantine import _columns
 from lakeward.core.events import Sequences
 from lakeward.core.merge.change_log import HOLDING, Reason
 from lakeward.core.merge.counts import Counts

@@ -12,12 +12,12 @@ import pytest
 from pages import codes, sections, tables
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.delta_rs.columns import written
-from lakeward.adapters.hudi.columns import schema_of
-from lakeward.adapters.iceberg.columns import to_iceberg
+from lakeward.adapters.formats.delta_rs.columns import written
+from lakeward.adapters.formats.hudi.metadata.columns import schema_of
+from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
 from lakeward.adapters.landed.footers import OF_DMS, OF_FILES, footer
-from lakeward.adapters.spark.casts import TextFormat, to_type
-from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.sql.casts import TextFormat, to_type
+from lakeward.adapters.spark.sql.names import text
 from lakeward.core.errors import SourceError
 from lakeward.core.schema import SCALARS, Column, Schema, parse_type
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.spark import classes
-from lakeward.adapters.spark.jars import fetch, locked
+from lakeward.adapters.spark.session import class_archive
+from lakeward.adapters.spark.session.jars import fetch, locked
 
 LAKEWARD = Path(sys.executable).with_name("lakeward")
 START = """
 import sys
 from pathlib import Path
-from lakeward.adapters.spark.session import Sessions
+from lakeward.adapters.spark.session.spark_session import Sessions
 _, loaded, log = sys.argv
 sessions = Sessions(
     {"iceberg", "sqlite"},
@@ -57,30 +57,30 @@ def test_other_jars_and_other_javas_have_other_archives(tmp_path: Path, monkeypa
     monkeypatch.setenv("LAKEWARD_CACHE", str(tmp_path / "cache"))
     jar = tmp_path / "one.jar"
     jar.write_bytes(b"1")
-    archive = classes.archive_of(Path("/java"), [jar])
-    assert archive == classes.archive_of(Path("/java"), [jar])
+    archive = class_archive.archive_of(Path("/java"), [jar])
+    assert archive == class_archive.archive_of(Path("/java"), [jar])
     assert archive.parent == tmp_path / "cache" / "classes"
-    assert archive != classes.archive_of(Path("/other/java"), [jar])
+    assert archive != class_archive.archive_of(Path("/other/java"), [jar])
     jar.write_bytes(b"12")
-    assert archive != classes.archive_of(Path("/java"), [jar])
+    assert archive != class_archive.archive_of(Path("/java"), [jar])
 
 
 def test_an_archive_is_used_only_once_it_is_whole(tmp_path: Path) -> None:
     archive = tmp_path / "classes" / "some.jsa"
-    option = classes.make(archive)
-    assert classes.use(archive) is None
-    assert classes.keep(archive) is None, "Java wrote none"
+    option = class_archive.make(archive)
+    assert class_archive.use(archive) is None
+    assert class_archive.keep(archive) is None, "Java wrote none"
     Path(option.strip('"').partition("=")[2]).write_bytes(b"classes")
-    assert classes.use(archive) is None
-    assert classes.keep(archive) == archive
-    assert classes.use(archive) == f'"-XX:SharedArchiveFile={archive}"'
+    assert class_archive.use(archive) is None
+    assert class_archive.keep(archive) == archive
+    assert class_archive.use(archive) == f'"-XX:SharedArchiveFile={archive}"'
 
 
 def test_the_oldest_archives_go(tmp_path: Path) -> None:
     folder = tmp_path / "classes"
     for number in range(6):
         archive = folder / f"{number}.jsa"
-        Path(classes.make(archive).strip('"').partition("=")[2]).write_bytes(b"classes")
-        classes.keep(archive)
+        Path(class_archive.make(archive).strip('"').partition("=")[2]).write_bytes(b"classes")
+        class_archive.keep(archive)
         os.utime(archive, (number, number))
     assert sorted(path.name for path in folder.iterdir()) == ["2.jsa", "3.jsa", "4.jsa", "5.jsa"]

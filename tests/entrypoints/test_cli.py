@@ -20,7 +20,7 @@ from projects import MEMORY, ORDERS, write
 
 import lakeward as package
 from lakeward.adapters.memory import MemoryTarget
-from lakeward.adapters.spark.errors import lost
+from lakeward.adapters.spark.session.errors import lost
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, EngineLost, PluginError, SetupError
 from lakeward.core.pipeline.job import Job
@@ -522,7 +522,7 @@ def test_giving_up_what_is_not_there_is_a_mistake(lakeward: Command, tmp_path: P
 def test_plugins_lists_what_is_installed_and_where_it_is_from(lakeward: Command) -> None:
     assert re.search(r"source +shop +shop *$", lakeward("plugins").out, re.MULTILINE)
     listed = lakeward("plugins", "--json").document["plugins"]
-    assert {"kind": "table format", "name": "iceberg", "module": "lakeward.adapters.iceberg"} in listed
+    assert {"kind": "table format", "name": "iceberg", "module": "lakeward.adapters.formats.iceberg"} in listed
 
 
 def test_jars_lists_what_is_needed_and_whether_it_is_there(

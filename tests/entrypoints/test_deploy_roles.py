@@ -32,13 +32,13 @@ from repository import ROOT
 
 from lakeward.adapters.dynamodb import ledger
 from lakeward.adapters.dynamodb.settings import WrittenControlTable
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.shared.storage.bucket import BucketFolder
 from lakeward.adapters.landed.bucket import BucketStore
 from lakeward.adapters.landed.staging import open_staging
 from lakeward.adapters.s3.access import find_access
 from lakeward.adapters.s3.staging import default_staging
-from lakeward.adapters.tables.bucket import BucketFolder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ledger.objects import Notes, ObjectRecord, ObjectState, SourceObject
@@ -831,7 +831,7 @@ SEEN = {
     "adapters/s3/ranged.py",
     "adapters/s3/settings.py",
     "adapters/sqs/queue.py",
-    "adapters/tables/bucket.py",
+    "adapters/formats/shared/storage/bucket.py",
     "entrypoints/lambdas/dms_status.py",
     "entrypoints/lambdas/executions.py",
 }
@@ -844,5 +844,5 @@ NOT_DEPLOYED = {
 }
 """Commands of people, sources that are no files, and the report of a job, which deployed jobs do not write."""
 
-OF_JAVA = {"adapters/hudi/java.py", "adapters/hudi/maintenance.py"}
+OF_JAVA = {"adapters/formats/hudi/java.py", "adapters/formats/hudi/operations/maintenance.py"}
 """Their clients are classes of Java."""

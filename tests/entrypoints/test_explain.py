@@ -16,12 +16,12 @@ from commands import Command
 from projects import write
 from told_lake import SETTINGS, ToldLake, event, place, record
 
-from lakeward.adapters.iceberg import known
-from lakeward.adapters.iceberg import lake as lakes
-from lakeward.adapters.spark import names
-from lakeward.adapters.tables import quarantine
-from lakeward.adapters.tables.companion.entries import BASE
-from lakeward.adapters.tables.known import values_of
+from lakeward.adapters.formats.iceberg import lake as lakes
+from lakeward.adapters.formats.iceberg.operations import key_state
+from lakeward.adapters.formats.shared.change_log.entries import BASE
+from lakeward.adapters.formats.shared.operations.key_state import values_of
+from lakeward.adapters.formats.shared.side_tables import quarantine
+from lakeward.adapters.spark.sql import names
 from lakeward.core.events import LOAD_SEQUENCE, Position
 from lakeward.core.progress import Progress
 from lakeward.core.schema import parse_type
@@ -82,18 +82,18 @@ def test_a_run_that_commits_while_a_key_is_looked_up_takes_nothing_away(
     """It trims what stands beside the table, too, so that a file may be gone that was about to be read."""
     lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=32))
     lake.companion([record(batch, {batch: f"{batch}.csv"}) for batch in range(1, 33)])
-    looks, look, find = [Progress(batch=31)], lakes.standing_of, known.known_of
+    looks, look, find = [Progress(batch=31)], lakes.standing_of, key_state.known_of
 
     def looked(*of: Any) -> Any:
         found = look(*of)
         return replace(found, progress=looks.pop()) if looks else found
 
     def gone(*_: Any) -> Any:
-        monkeypatch.setattr(known, "known_of", find)
+        monkeypatch.setattr(key_state, "known_of", find)
         raise FileNotFoundError("part-1.parquet")
 
     monkeypatch.setattr(lakes, "standing_of", looked)
-    monkeypatch.setattr(known, "known_of", gone)
+    monkeypatch.setattr(key_state, "known_of", gone)
     assert told(lakeward, "4")["stored"]["cells"] == {"id": 4, "city": "Bonn"}
 
 

@@ -133,7 +133,8 @@ def test_what_is_no_name_is_refused(lakeward: Command, tmp_path: Path, name: str
 def test_the_name_of_one_that_comes_with_lakeward_is_refused(lakeward: Command) -> None:
     ended = lakeward("plugins", "new", "table", "iceberg")
     assert ended.code == 1
-    assert "there is a table format called 'iceberg' already\n  found lakeward.adapters.iceberg" in ended.err
+    refused = "there is a table format called 'iceberg' already\n  found lakeward.adapters.formats.iceberg"
+    assert refused in ended.err
 
 
 BELL = """

@@ -12,10 +12,10 @@ from commands import Command
 from projects import write
 from told_lake import SETTINGS, ToldLake, event, place, record
 
-from lakeward.adapters.iceberg import table as iceberg
-from lakeward.adapters.spark import names
-from lakeward.adapters.tables import quarantine
-from lakeward.adapters.tables.companion.entries import BASE, OLD_RECORD, RECORD
+from lakeward.adapters.formats.iceberg import table as iceberg
+from lakeward.adapters.formats.shared.change_log.entries import BASE, OLD_RECORD, RECORD
+from lakeward.adapters.formats.shared.side_tables import quarantine
+from lakeward.adapters.spark.sql import names
 from lakeward.core.events import LOAD_SEQUENCE, Position
 from lakeward.core.progress import Progress
 from lakeward.core.schema import parse_type

@@ -114,7 +114,7 @@ def test_a_plugin_may_not_take_the_name_of_another() -> None:
     manager = load(plugin("other", register=register), entry_points=False)
     with pytest.raises(PluginError, match="two plugins register a table format called 'iceberg'") as refused:
         registry_of(manager)
-    assert "lakeward.adapters.iceberg" in str(refused.value)
+    assert "lakeward.adapters.formats.iceberg" in str(refused.value)
     assert __name__ in str(refused.value)
 
 

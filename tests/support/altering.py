@@ -12,7 +12,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.line import from_arrow, to_arrow
+from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 
 Row = dict[str, Any]
 

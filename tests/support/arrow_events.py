@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import SKIPPED
-from lakeward.adapters.tables.small.values import arrow_type
+from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
+from lakeward.adapters.spark.frames.event_frame import SKIPPED
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNSET, ChangeEvent, Key
 from lakeward.core.merge.change_log import Reject

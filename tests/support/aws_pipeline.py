@@ -35,8 +35,8 @@ from state_machines import ROLE, StepFunctions, wait_until
 
 from lakeward.adapters.dms.writer import Change, DmsWriter, Style
 from lakeward.adapters.s3.access import split
-from lakeward.adapters.spark.jars import fetch, locked
-from lakeward.adapters.spark.line import line
+from lakeward.adapters.spark.session.compatibility import line
+from lakeward.adapters.spark.session.jars import fetch, locked
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Operation
 from lakeward.core.schema import Column, Schema, parse_type

@@ -27,10 +27,10 @@ from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES
 from lakeward.adapters.landed.reading import Numbered, file_frame
 from lakeward.adapters.messages.debezium import Debezium
-from lakeward.adapters.spark.inline import as_json
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.rows import LINE, NAME, before_column
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.source_rows import LINE, NAME, before_column
+from lakeward.adapters.spark.sql.inline_rows import as_json
+from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.schema import Type
 

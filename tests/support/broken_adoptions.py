@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from ways import use_spark_in_commands
 
-from lakeward.adapters.spark import names
-from lakeward.adapters.tables import adopting as looking
-from lakeward.adapters.tables import rows
-from lakeward.adapters.tables.adopting import TableAdoption
-from lakeward.adapters.tables.companion.batches import Batches
-from lakeward.adapters.tables.rows import Rows
+from lakeward.adapters.formats.shared.change_log.batch_log import Batches
+from lakeward.adapters.formats.shared.operations import adoption
+from lakeward.adapters.formats.shared.operations.adoption import TableAdoption
+from lakeward.adapters.formats.shared.rows import table_rows
+from lakeward.adapters.formats.shared.rows.table_rows import Rows
+from lakeward.adapters.spark.sql import names
 from lakeward.core.ledger.objects import SourceObject, digest_of
 from lakeward.core.operations import adopt as adopting
 from lakeward.core.plan import MergePlan
@@ -37,7 +37,7 @@ def forgets_what_was_applied(patch: pytest.MonkeyPatch) -> None:
 
 def takes_its_rows_for_newer_than_any_change(patch: pytest.MonkeyPatch) -> None:
     """Puts the rows that were there behind all changes."""
-    patch.setattr(rows, "BEFORE", {**rows.BEFORE, names.SEQUENCE: 1 << 60})
+    patch.setattr(table_rows, "BEFORE", {**table_rows.BEFORE, names.SEQUENCE: 1 << 60})
 
 
 def truncates_what_the_batch_names_alone(patch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,7 @@ def truncates_what_the_batch_names_alone(patch: pytest.MonkeyPatch) -> None:
 
 def counts_no_keys(patch: pytest.MonkeyPatch) -> None:
     """Looks for no key that is NULL or stands twice."""
-    patch.setattr(looking, "_counted", lambda found, _dimension: (found.count(), 0, 0, None))
+    patch.setattr(adoption, "_counted", lambda found, _dimension: (found.count(), 0, 0, None))
 
 
 def compares_no_columns(patch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from ways import use_spark
 
-from lakeward.adapters.delta import change, vectors
-from lakeward.adapters.delta.change import Change
-from lakeward.adapters.delta.options import TableOptions
-from lakeward.adapters.spark.inline import inline
-from lakeward.adapters.spark.resolve import POS
+from lakeward.adapters.formats.delta.options import TableOptions
+from lakeward.adapters.formats.delta.writes import change, deletion_vectors
+from lakeward.adapters.formats.delta.writes.change import Change
+from lakeward.adapters.spark.merge.resolution import POS
+from lakeward.adapters.spark.sql.inline_rows import inline
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -44,7 +44,7 @@ def marks_the_row_behind_by_spark(patch: pytest.MonkeyPatch) -> None:
 
 def forgets_the_vector_before(patch: pytest.MonkeyPatch) -> None:
     """Puts a deletion vector in the place of another, without what that one deleted."""
-    patch.setattr(vectors, "read_vector", lambda *_: BitMap64())
+    patch.setattr(deletion_vectors, "read_vector", lambda *_: BitMap64())
 
 
 def forgets_the_vector_before_by_spark(patch: pytest.MonkeyPatch) -> None:

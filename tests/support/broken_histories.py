@@ -13,16 +13,17 @@ from parts import in_parts
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.chains import Chains
-from lakeward.adapters.spark.folding import Before, fold
-from lakeward.adapters.spark.histories import BEGINS, VersionRows
-from lakeward.adapters.spark.instants import dated
-from lakeward.adapters.spark.numbering import Numbering
-from lakeward.adapters.spark.resolve import ID
-from lakeward.adapters.tables.companion import bases
-from lakeward.adapters.tables.resolving import deciding, folding
-from lakeward.adapters.tables.resolving.before import Remembering
+from lakeward.adapters.formats.shared.change_log import base_rows
+from lakeward.adapters.formats.shared.resolution.steps import applicable_events
+from lakeward.adapters.formats.shared.resolution.steps.table_before import Remembering
+from lakeward.adapters.formats.shared.resolution.strategies import ordered_fold
+from lakeward.adapters.spark.history.instants import dated
+from lakeward.adapters.spark.history.surrogate_numbers import Numbering
+from lakeward.adapters.spark.history.version_rows import BEGINS, VersionRows
+from lakeward.adapters.spark.merge.fold.batch_fold import Before, fold
+from lakeward.adapters.spark.merge.fold.chain_results import Chains
+from lakeward.adapters.spark.merge.resolution import ID
+from lakeward.adapters.spark.sql import names
 from lakeward.core.events import Operation
 from lakeward.core.history.options import Track
 from lakeward.core.plan import MergePlan
@@ -122,7 +123,7 @@ class DatesAnewWhatItRemembers(Whole):
             remembered = before.remembered.drop(names.INSTANT)
             return fold(plan, events, replace(before, remembered=dated(remembered, plan.dimension, 1, plan.ran)))
 
-        patch.setattr(deciding, "fold", anew)
+        patch.setattr(applicable_events, "fold", anew)
 
 
 class RemembersNoWitness(Whole):
@@ -131,7 +132,7 @@ class RemembersNoWitness(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Forget an update at whose instant no version begins."""
-        changes = folding._changes
+        changes = ordered_fold._changes
 
         def forgetful(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
             assert chains.history is not None
@@ -142,7 +143,7 @@ class RemembersNoWitness(Whole):
             witnesses = updates.join(begins, [*plan.dimension.key, names.INSTANT], "left_anti").select(ID)
             return changes(plan, passing.join(witnesses, ID, "left_anti"), chains)
 
-        patch.setattr(folding, "_changes", forgetful)
+        patch.setattr(ordered_fold, "_changes", forgetful)
 
 
 class LetsALateTruncateEndWhatIsCurrentAlone(Whole):
@@ -165,7 +166,7 @@ class FoldsTheNewestOfOldTruncates(Whole):
             kept = {place: instant for place, instant in before.truncates.items() if place in plan.truncates.all}
             return fold(plan, events, replace(before, truncates=kept))
 
-        patch.setattr(deciding, "fold", met)
+        patch.setattr(applicable_events, "fold", met)
 
 
 class TrimsTruncatesBelowTheMark(Whole):
@@ -174,7 +175,7 @@ class TrimsTruncatesBelowTheMark(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Trim as a mirror does, which needs to know of them no more than that they were."""
-        patch.setattr(bases, "truncate_instants", lambda _told, _epoch: {})
+        patch.setattr(base_rows, "truncate_instants", lambda _told, _epoch: {})
 
 
 class RewritesWhatWasKnown(Whole):

@@ -10,61 +10,61 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.hudi import writing
-from lakeward.adapters.hudi.columns import KEY
-from lakeward.adapters.hudi.options import TableOptions
+from lakeward.adapters.formats.hudi.metadata.columns import KEY
+from lakeward.adapters.formats.hudi.options import TableOptions
+from lakeward.adapters.formats.hudi.writes import write_options
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def leaves_a_twin_where_a_row_moves(patch: pytest.MonkeyPatch) -> None:
     """Deletes where no record of the key is written at all, whatever partition it stood in."""
-    deletes = writing.deletes_of
+    deletes = write_options.deletes_of
 
     def of_keys_alone(removed: DataFrame, records: DataFrame, *more: Any) -> DataFrame:
         return deletes(removed, records, *more).join(records.select(KEY), KEY, "left_anti").select(*records.columns)
 
-    patch.setattr(writing, "deletes_of", of_keys_alone)
+    patch.setattr(write_options, "deletes_of", of_keys_alone)
 
 
 def deletes_nothing(patch: pytest.MonkeyPatch) -> None:
     """Sends no record for a row that goes."""
-    deletes = writing.deletes_of
-    patch.setattr(writing, "deletes_of", lambda *arguments: deletes(*arguments).limit(0))
+    deletes = write_options.deletes_of
+    patch.setattr(write_options, "deletes_of", lambda *arguments: deletes(*arguments).limit(0))
 
 
 def keeps_rows_that_a_load_does_not_hold(patch: pytest.MonkeyPatch) -> None:
     """Lets the rows of the epoch before stand beside those of a full load."""
-    operation = writing.operation_of
-    patch.setattr(writing, "operation_of", lambda plan, **_: operation(plan, replaces=False))
+    operation = write_options.operation_of
+    patch.setattr(write_options, "operation_of", lambda plan, **_: operation(plan, replaces=False))
 
 
 def hashes_into_other_buckets_with_each_batch(patch: pytest.MonkeyPatch) -> None:
     """Looks for a row in another group of files than it lies in."""
-    options, buckets = writing.options_of, cycle(("2", "3"))
+    options, buckets = write_options.options_of, cycle(("2", "3"))
 
     def of_a_batch(*arguments: Any) -> Mapping[str, str]:
         return {**options(*arguments), "hoodie.bucket.index.num.buckets": next(buckets)}
 
-    patch.setattr(writing, "options_of", of_a_batch)
+    patch.setattr(write_options, "options_of", of_a_batch)
 
 
 def takes_the_greatest_for_the_newest(patch: pytest.MonkeyPatch) -> None:
     """Leaves it to Hudi which of two rows counts, by a column."""
     always = {
-        **writing._ALWAYS,
+        **write_options._ALWAYS,
         "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
         "hoodie.table.ordering.fields": "_lakeward_row",
         "hoodie.datasource.write.precombine.field": "_lakeward_row",
     }
-    patch.setattr(writing, "_ALWAYS", always)
+    patch.setattr(write_options, "_ALWAYS", always)
 
 
 def mixes_up_keys(patch: pytest.MonkeyPatch) -> None:
     """Takes the length of a key's text for the key."""
-    records = writing.as_records
+    records = write_options.as_records
     patch.setattr(
-        writing,
+        write_options,
         "as_records",
         lambda *arguments: records(*arguments).withColumn(KEY, F.expr(f"length({KEY}) || ''")),
     )

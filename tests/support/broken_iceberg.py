@@ -13,21 +13,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from ways import use_spark, use_spark_in_commands
 
-from lakeward.adapters.iceberg import table
-from lakeward.adapters.iceberg.change import Change
-from lakeward.adapters.iceberg.table import IcebergTable
-from lakeward.adapters.spark import items, names, resolve
-from lakeward.adapters.spark.local_frame import in_spark
-from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.spark.resolve import FILE, standing
-from lakeward.adapters.tables import keeping, quarantine
-from lakeward.adapters.tables.companion import entries, trimming
-from lakeward.adapters.tables.companion.batches import Batches
-from lakeward.adapters.tables.companion.table import CompanionTable
-from lakeward.adapters.tables.keeping import Keeping
-from lakeward.adapters.tables.resolving import deciding, judging, passing, sorting, splicing
-from lakeward.adapters.tables.resolving.sorting import Arrived
-from lakeward.adapters.tables.rows import Rows
+from lakeward.adapters.formats.iceberg import table
+from lakeward.adapters.formats.iceberg.table import IcebergTable
+from lakeward.adapters.formats.iceberg.writes.change import Change
+from lakeward.adapters.formats.shared.change_log import entries, retention
+from lakeward.adapters.formats.shared.change_log.batch_log import Batches
+from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.resolution.steps import applicable_events, arrivals, hold_filter
+from lakeward.adapters.formats.shared.resolution.steps.arrivals import Arrived
+from lakeward.adapters.formats.shared.resolution.strategies import snapshot_splice, whole_rows
+from lakeward.adapters.formats.shared.rows.table_rows import Rows
+from lakeward.adapters.formats.shared.side_tables import quarantine, side_table_pair
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.spark.frames.local_frame import in_spark
+from lakeward.adapters.spark.merge import resolution
+from lakeward.adapters.spark.merge.fold import fold_items
+from lakeward.adapters.spark.merge.resolution import FILE, standing
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core import plan as core_plan
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.plan import MergePlan
@@ -53,11 +56,11 @@ def by_spark(break_it: Break) -> Break:
 @by_spark
 def loses_the_last_event(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Drops the event that arrived last, and says that it was superseded."""
-    counts = judging.counts
+    counts = whole_rows.counts
 
     def lossy(frame: DataFrame) -> DataFrame:
         last = frame.agg(F.max(names.ARRIVAL)).collect()[0][0]
-        return resolve.events_of(frame).where(F.col(names.ARRIVAL) != last)
+        return resolution.events_of(frame).where(F.col(names.ARRIVAL) != last)
 
     def pretending(
         sums: Mapping[str, int], judged: DataFrame, events: DataFrame, plan: MergePlan
@@ -66,12 +69,12 @@ def loses_the_last_event(patch: pytest.MonkeyPatch, _player: Player) -> None:
         return replace(tally, superseded=tally.superseded + 1), written, removed
 
     takes_for_events(patch, lossy)
-    patch.setattr(judging, "counts", pretending)
+    patch.setattr(whole_rows, "counts", pretending)
 
 
 def takes_for_events(patch: pytest.MonkeyPatch, events_of: Callable[[DataFrame], DataFrame]) -> None:
     """Have it that these are the events of a frame, however a batch is worked out."""
-    for step in (judging, deciding, splicing):
+    for step in (whole_rows, applicable_events, snapshot_splice):
         patch.setattr(step, "events_of", events_of)
 
 
@@ -82,7 +85,7 @@ def lets_the_first_of_a_tie_win(patch: pytest.MonkeyPatch, _player: Player) -> N
     def turned(frame: DataFrame) -> DataFrame:
         ordered = F.col(names.SEQUENCE) > 0
         arrival = F.when(ordered, F.lit(1 << 40) - F.col(names.ARRIVAL)).otherwise(F.col(names.ARRIVAL))
-        return resolve.events_of(frame.withColumn(names.ARRIVAL, arrival))
+        return resolution.events_of(frame.withColumn(names.ARRIVAL, arrival))
 
     takes_for_events(patch, turned)
 
@@ -90,7 +93,7 @@ def lets_the_first_of_a_tie_win(patch: pytest.MonkeyPatch, _player: Player) -> N
 @by_spark
 def checks_nothing_for_being_stale(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes every event for newer than what stands."""
-    patch.setattr(resolve, "_is_newer", lambda _plan: "true")
+    patch.setattr(resolution, "_is_newer", lambda _plan: "true")
 
 
 def keeps_progress_apart(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -161,8 +164,8 @@ def forgets_deletes_too_early(patch: pytest.MonkeyPatch, _player: Player) -> Non
     def trim(beside: CompanionTable, _progress: Progress, *_more: object) -> None:
         beside.table.forget(f"{entries.KIND} = '{entries.DELETE}'")
 
-    patch.setattr(trimming, "_TRIM_EVERY", 1)
-    patch.setattr(keeping, "trim", trim)
+    patch.setattr(retention, "_TRIM_EVERY", 1)
+    patch.setattr(side_table_pair, "trim", trim)
 
 
 def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -185,23 +188,23 @@ def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> No
 @by_spark
 def takes_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Applies what lies at or below the mark."""
-    patch.setattr(sorting, "late_as_rejects", lambda frame, _plan: (frame, {}))
+    patch.setattr(arrivals, "late_as_rejects", lambda frame, _plan: (frame, {}))
 
 
 @by_spark
 def takes_copies_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Judges what an object holds, though it was delivered before."""
-    patch.setattr(sorting, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
+    patch.setattr(arrivals, "without_copies", lambda frame, _plan: (frame, resolution.Known()))
 
 
 def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Trims the deletes that an older event may still meet."""
-    patch.setattr(trimming, "_TRIM_EVERY", 1)
+    patch.setattr(retention, "_TRIM_EVERY", 1)
 
     def passed(_beside: CompanionTable, progress: Progress, _holds: object) -> str:
         return f"({entries.KIND} = '{entries.DELETE}' and {names.BATCH} <= {progress.batch})"
 
-    patch.setattr(trimming, "_passed", passed)
+    patch.setattr(retention, "_passed", passed)
 
 
 def takes_a_mended_row_for_given_up(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -234,13 +237,13 @@ def forgets_what_was_mended(patch: pytest.MonkeyPatch, _player: Player) -> None:
 @by_spark
 def holds_a_copy_again(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes a copy of a row that is in quarantine, or was, for a new one."""
-    patch.setattr(sorting, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
+    patch.setattr(arrivals, "without_copies", lambda frame, _plan: (frame, resolution.Known()))
 
 
 @by_spark
 def nulls_what_was_not_sent(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes a cell that an event does not have for NULL."""
-    patch.setattr(items, "_SENT_NOT", "CAST(array() AS array<string>)")
+    patch.setattr(fold_items, "_SENT_NOT", "CAST(array() AS array<string>)")
 
 
 @by_spark
@@ -252,48 +255,48 @@ def keeps_no_bases(patch: pytest.MonkeyPatch, _player: Player) -> None:
 @by_spark
 def knows_no_transactions(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes each key change for a transaction of its own."""
-    named = items.Key.named
+    named = fold_items.Key.named
 
-    def nameless(self: items.Key, events: DataFrame) -> DataFrame:
+    def nameless(self: fold_items.Key, events: DataFrame) -> DataFrame:
         return named(self, events).withColumn(names.TRANSACTION, F.lit(None).cast("string"))
 
-    patch.setattr(items.Key, "named", nameless)
+    patch.setattr(fold_items.Key, "named", nameless)
 
 
 @by_spark
 def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Stops at a held key only what does not leave or enter another."""
-    part = passing.part_chains
+    part = hold_filter.part_chains
 
     def apart(plan: MergePlan, events: DataFrame, barriers: DataFrame) -> tuple[DataFrame, DataFrame]:
         is_move = f"{names.OLD} IS NOT NULL"
         passes, waits = part(plan, events.where(f"NOT ({is_move})"), barriers)
         return passes.unionByName(events.where(is_move), allowMissingColumns=True), waits
 
-    patch.setattr(passing, "part_chains", apart)
+    patch.setattr(hold_filter, "part_chains", apart)
 
 
 @by_spark
 def lets_pass_what_follows_an_undecided_change(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Holds a key change that no rule decides, and not what comes behind it in the same batch."""
-    part = passing.part
+    part = hold_filter.part
 
     def apart(kept: Keeping, plan: MergePlan, arrived: Arrived, events: DataFrame) -> Any:
         return part(kept, plan, replace(arrived, has_refused=False), events)
 
-    patch.setattr(deciding, "part", apart)
+    patch.setattr(applicable_events, "part", apart)
 
 
 @by_spark
 def holds_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Holds the key of a row that cannot be applied, though later events of it were long ago."""
-    late_as_rejects = sorting.late_as_rejects
+    late_as_rejects = arrivals.late_as_rejects
 
     def of_events(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Mapping[Reason | None, int]]:
         events, late = late_as_rejects(frame.where(f"{names.REASON} IS NULL"), plan)
         return events.unionByName(frame.where(f"{names.REASON} IS NOT NULL")), late
 
-    patch.setattr(sorting, "late_as_rejects", of_events)
+    patch.setattr(arrivals, "late_as_rejects", of_events)
 
 
 def nulls_what_the_files_lack(patch: pytest.MonkeyPatch) -> None:
@@ -330,7 +333,7 @@ def forgets_truncates(patch: pytest.MonkeyPatch, _player: Player) -> None:
 @by_spark
 def takes_copies_under_other_names_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Tells events by their place alone, though each has a number of its own."""
-    patch.setattr(sorting, "without_facts", lambda frame, _plan, _known: (frame, 0))
+    patch.setattr(arrivals, "without_facts", lambda frame, _plan, _known: (frame, 0))
 
 
 def keeps_rows_that_a_load_does_not_hold(patch: pytest.MonkeyPatch, _player: Player) -> None:

@@ -11,15 +11,20 @@ from broken_ports import Whole
 from broken_tables import Draw
 from pyroaring import BitMap64
 
-from lakeward.adapters.iceberg import local_files
-from lakeward.adapters.tables.keeping import Keeping
-from lakeward.adapters.tables.small import changed_rows, entries, rows, settled_batch
-from lakeward.adapters.tables.small.batch import SmallBatch, read_batch
-from lakeward.adapters.tables.small.entries import Entries
-from lakeward.adapters.tables.small.memory import _Entries, read_memory
-from lakeward.adapters.tables.small.rows import StoredRows
-from lakeward.adapters.tables.small.settled_batch import SettledBatch
-from lakeward.adapters.tables.small.versions import ShownVersions
+from lakeward.adapters.formats.iceberg.writes import local_files
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.small_batches import (
+    change_log_entries,
+    changed_rows,
+    settled_batch,
+    stored_rows,
+)
+from lakeward.adapters.formats.shared.small_batches.batch import SmallBatch, read_batch
+from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries
+from lakeward.adapters.formats.shared.small_batches.change_log_reader import _Entries, read_memory
+from lakeward.adapters.formats.shared.small_batches.settled_batch import SettledBatch
+from lakeward.adapters.formats.shared.small_batches.stored_rows import StoredRows
+from lakeward.adapters.formats.shared.small_batches.version_rows import ShownVersions
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation
 from lakeward.core.history.surrogate_numbers import Numbers, numbered
@@ -205,13 +210,13 @@ class LosesTheSecondPlaceOfAKey(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Know one place of each key."""
-        by_key = rows._by_key
+        by_key = stored_rows._by_key
 
         def wrongly(found: Any, plan: MergePlan, *, with_cells: bool) -> StoredRows:
             stored = by_key(found, plan, with_cells=with_cells)
             return replace(stored, indices={key: own[-1:] for key, own in stored.indices.items()})
 
-        patch.setattr(rows, "_by_key", wrongly)
+        patch.setattr(stored_rows, "_by_key", wrongly)
 
 
 class RemembersWhatWasNotSentAsNull(Whole):
@@ -220,7 +225,7 @@ class RemembersWhatWasNotSentAsNull(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Write down no path."""
-        patch.setattr(entries, "_not_sent", lambda _column, _value: [])
+        patch.setattr(change_log_entries, "_not_sent", lambda _column, _value: [])
 
 
 class RemembersNothingThatWaits(Whole):

@@ -7,10 +7,10 @@ from broken_ports import Whole
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark.chains import Chains
-from lakeward.adapters.spark.numbering import NOTHING, Numbering
-from lakeward.adapters.spark.resolve import STANDS
-from lakeward.adapters.tables.rows import Rows
+from lakeward.adapters.formats.shared.rows.table_rows import Rows
+from lakeward.adapters.spark.history.surrogate_numbers import NOTHING, Numbering
+from lakeward.adapters.spark.merge.fold.chain_results import Chains
+from lakeward.adapters.spark.merge.resolution import STANDS
 
 
 class DeletesForGood(Whole):

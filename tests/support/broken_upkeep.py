@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.delta import restoring
-from lakeward.adapters.delta.maintenance import DeltaMaintenance
-from lakeward.adapters.delta.rollback import DeltaLine
-from lakeward.adapters.delta_rs.keeping import DeltaEarlier
-from lakeward.adapters.hudi import writing
-from lakeward.adapters.hudi.maintenance import HudiMaintenance
-from lakeward.adapters.hudi.rollback import HudiLine
-from lakeward.adapters.iceberg.keeping import IcebergEarlier
-from lakeward.adapters.iceberg.maintenance import IcebergMaintenance
-from lakeward.adapters.iceberg.progress import TAG
+from lakeward.adapters.formats.delta.operations import restored_version
+from lakeward.adapters.formats.delta.operations.maintenance import DeltaMaintenance
+from lakeward.adapters.formats.delta.operations.rollback import DeltaLine
+from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaEarlier
+from lakeward.adapters.formats.hudi.operations.maintenance import HudiMaintenance
+from lakeward.adapters.formats.hudi.operations.rollback import HudiLine
+from lakeward.adapters.formats.hudi.writes import write_options
+from lakeward.adapters.formats.iceberg.metadata.progress import TAG
+from lakeward.adapters.formats.iceberg.operations.maintenance import IcebergMaintenance
+from lakeward.adapters.formats.iceberg.side_tables.change_log_versions import IcebergEarlier
 from lakeward.core.ports import Version
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -53,17 +53,17 @@ def takes_rows_back_alone(patch: pytest.MonkeyPatch) -> None:
 
 def takes_progress_back_alone(patch: pytest.MonkeyPatch) -> None:
     """Leaves the files where they were."""
-    patch.setattr(restoring, "_lacking", lambda *_: [])
+    patch.setattr(restored_version, "_lacking", lambda *_: [])
 
 
 def leaves_the_rows_that_came_since(patch: pytest.MonkeyPatch) -> None:
     """Writes the rows of then over those of now, and takes none away."""
-    patch.setattr(writing, "REPLACING", {"hoodie.datasource.write.operation": "upsert"})
+    patch.setattr(write_options, "REPLACING", {"hoodie.datasource.write.operation": "upsert"})
 
 
 def takes_a_file_for_what_it_was(patch: pytest.MonkeyPatch) -> None:
     """Tells files by their paths alone: rows that were deleted since stay deleted."""
-    patch.setattr(restoring, "_KEY", ("path", "'' AS vector"))
+    patch.setattr(restored_version, "_KEY", ("path", "'' AS vector"))
 
 
 def lets_the_progress_expire(patch: pytest.MonkeyPatch) -> None:

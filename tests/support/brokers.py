@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from servers import find, free_port, running
 
-from lakeward.adapters.spark.jars import Jar, fetch
+from lakeward.adapters.spark.session.jars import Jar, fetch
 from lakeward.core.errors import SetupError
 
 _SETTINGS = """

@@ -14,11 +14,11 @@ from deltalake import DeltaTable, QueryBuilder
 from iceberg_lake import event_table
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.delta.lake import DeltaLake
-from lakeward.adapters.delta.options import DeltaOptions, TableOptions
-from lakeward.adapters.spark.line import from_arrow
-from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.tables.columns import position_of
+from lakeward.adapters.formats.delta.lake import DeltaLake
+from lakeward.adapters.formats.delta.options import DeltaOptions, TableOptions
+from lakeward.adapters.formats.shared.rows.system_columns import position_of
+from lakeward.adapters.spark.session.compatibility import from_arrow
+from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
 from lakeward.core.ports import Opened
 from lakeward.plugins import Runtime

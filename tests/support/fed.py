@@ -21,9 +21,9 @@ from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import SKIPPED
-from lakeward.adapters.spark.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.frames.event_frame import SKIPPED
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, TableName
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, Sequences, key_of
 from lakeward.core.ledger.objects import Past

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakeward.adapters.spark.line import from_arrow
+from lakeward.adapters.spark.session.compatibility import from_arrow
 
 
 def to_frame(spark: SparkSession, rows: Sequence[Sequence[Any]], columns: str) -> DataFrame:

@@ -11,8 +11,8 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.adapters.hudi.columns import META_COLUMNS
-from lakeward.adapters.hudi.timeline import PROGRESS
+from lakeward.adapters.formats.hudi.metadata.columns import META_COLUMNS
+from lakeward.adapters.formats.hudi.metadata.timeline import PROGRESS
 from lakeward.core.progress import Progress
 
 INSTANT: Final = "20261122000001000"

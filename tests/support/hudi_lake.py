@@ -12,11 +12,11 @@ from hudi import HudiTableBuilder
 from iceberg_lake import event_table
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.hudi import writing
-from lakeward.adapters.hudi.lake import HudiLake
-from lakeward.adapters.hudi.options import HudiOptions, TableOptions
-from lakeward.adapters.spark.line import from_arrow, to_arrow
-from lakeward.adapters.tables.columns import position_of
+from lakeward.adapters.formats.hudi.lake import HudiLake
+from lakeward.adapters.formats.hudi.options import HudiOptions, TableOptions
+from lakeward.adapters.formats.hudi.writes import write_options
+from lakeward.adapters.formats.shared.rows.system_columns import position_of
+from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 from lakeward.core.dimension import Dimension
 from lakeward.core.ports import Opened
 from lakeward.plugins import Runtime
@@ -85,5 +85,5 @@ class LakeOfHudi:
             path = self.lake.places.of(dimension.name)
             nothing = self.spark.read.format("hudi").load(path).limit(0)
             nothing = nothing.drop(*[name for name in nothing.columns if name.startswith("_hoodie_")])
-            options = writing.options_of(dimension, self.options)
+            options = write_options.options_of(dimension, self.options)
             nothing.write.format("hudi").options(**options).mode("append").save(path)

@@ -13,12 +13,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
 
-from lakeward.adapters.iceberg.lake import IcebergLake
-from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.line import from_arrow
-from lakeward.adapters.spark.types import to_spark
-from lakeward.adapters.tables.columns import position_of
+from lakeward.adapters.formats.iceberg.lake import IcebergLake
+from lakeward.adapters.formats.iceberg.options import IcebergOptions, TableOptions
+from lakeward.adapters.formats.shared.rows.system_columns import position_of
+from lakeward.adapters.spark.session.compatibility import from_arrow
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.types import to_spark
 from lakeward.core.dimension import Dimension, Match
 from lakeward.core.events import UNSET, ChangeEvent
 from lakeward.core.ports import Opened

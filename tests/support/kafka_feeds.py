@@ -14,7 +14,7 @@ from fake_broker import FakeBroker
 
 from lakeward.adapters import kafka
 from lakeward.adapters.kafka.source import KafkaSource
-from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger.objects import Past, SourceObject, Taken
 from lakeward.core.settings.secrets import Secret, SecretName

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from fed import rows_of
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import SKIPPED
-from lakeward.adapters.spark.local_frame import Frame
+from lakeward.adapters.spark.frames.event_frame import SKIPPED
+from lakeward.adapters.spark.frames.local_frame import Frame
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject

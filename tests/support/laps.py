@@ -6,8 +6,8 @@ from typing import Final, TypeVar
 
 import pytest
 
-from lakeward.adapters.spark.line import LINES as SPARKS
-from lakeward.adapters.spark.line import line
+from lakeward.adapters.spark.session.compatibility import LINES as SPARKS
+from lakeward.adapters.spark.session.compatibility import line
 from lakeward.plugins.testing import LAWS
 from lakeward.plugins.testing.laws.tables import soft_deletes
 

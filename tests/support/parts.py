@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.spark.chains import Chains
-from lakeward.adapters.spark.folding import Before, fold
-from lakeward.adapters.tables.resolving import deciding
+from lakeward.adapters.formats.shared.resolution.steps import applicable_events
+from lakeward.adapters.spark.merge.fold.batch_fold import Before, fold
+from lakeward.adapters.spark.merge.fold.chain_results import Chains
 from lakeward.core.plan import MergePlan
 
 
@@ -20,4 +20,4 @@ def in_parts(patch: pytest.MonkeyPatch) -> None:
         chains = fold(plan, events, before)
         return replace(chains, folded=chains.folded.repartition(3).localCheckpoint())
 
-    patch.setattr(deciding, "fold", parted)
+    patch.setattr(applicable_events, "fold", parted)

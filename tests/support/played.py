@@ -72,10 +72,10 @@ def _play(kind: str) -> None:
     """Start Spark as a run would, and then do what is told."""
     from spark import INTERPRETED  # noqa: PLC0415  # who only starts this imports no Spark
 
-    from lakeward.adapters.delta import session as delta  # noqa: PLC0415
-    from lakeward.adapters.hudi import session as hudi  # noqa: PLC0415
-    from lakeward.adapters.spark.s3a import s3a_settings  # noqa: PLC0415
-    from lakeward.adapters.spark.session import Sessions  # noqa: PLC0415
+    from lakeward.adapters.formats.delta import session as delta  # noqa: PLC0415
+    from lakeward.adapters.formats.hudi import session as hudi  # noqa: PLC0415
+    from lakeward.adapters.spark.session.s3a import s3a_settings  # noqa: PLC0415
+    from lakeward.adapters.spark.session.spark_session import Sessions  # noqa: PLC0415
     from lakeward.entrypoints.cli import main  # noqa: PLC0415
 
     own = {"delta": delta.SETTINGS, "hudi": hudi.SETTINGS}[kind]

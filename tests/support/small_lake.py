@@ -11,8 +11,8 @@ from projects import DMS
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
-from lakeward.adapters.iceberg.progress import PROPERTY, TAG
-from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
+from lakeward.adapters.formats.iceberg.metadata.progress import PROPERTY, TAG
+from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Type
 

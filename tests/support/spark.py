@@ -12,13 +12,13 @@ from iceberg_lake import LakeOfIceberg
 from pyspark.sql import SparkSession
 from ways import use_spark
 
-from lakeward.adapters.delta.options import TableOptions as DeltaTableOptions
-from lakeward.adapters.delta.session import SETTINGS as DELTA
-from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
-from lakeward.adapters.hudi.session import SETTINGS as HUDI
-from lakeward.adapters.iceberg.options import TableOptions
-from lakeward.adapters.spark.line import line
-from lakeward.adapters.spark.session import JAVA, Sessions
+from lakeward.adapters.formats.delta.options import TableOptions as DeltaTableOptions
+from lakeward.adapters.formats.delta.session import SETTINGS as DELTA
+from lakeward.adapters.formats.hudi.options import TableOptions as HudiTableOptions
+from lakeward.adapters.formats.hudi.session import SETTINGS as HUDI
+from lakeward.adapters.formats.iceberg.options import TableOptions
+from lakeward.adapters.spark.session.compatibility import line
+from lakeward.adapters.spark.session.spark_session import JAVA, Sessions
 
 MakeLake = Callable[..., LakeOfIceberg]
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 import small_lake
 from pyiceberg.schema import Schema as IcebergSchema
 
-from lakeward.adapters.iceberg.columns import to_iceberg
-from lakeward.adapters.iceberg.progress import PROPERTY
-from lakeward.adapters.spark import names
-from lakeward.adapters.tables import quarantine
-from lakeward.adapters.tables.beside import CHANGES, QUARANTINE
-from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
-from lakeward.adapters.tables.companion import entries
+from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
+from lakeward.adapters.formats.iceberg.metadata.progress import PROPERTY
+from lakeward.adapters.formats.shared.change_log import entries
+from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
+from lakeward.adapters.formats.shared.side_tables import quarantine
+from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, QUARANTINE
+from lakeward.adapters.spark.sql import names
 from lakeward.core.events import Position, Sequences
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type, parse_type

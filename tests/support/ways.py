@@ -7,18 +7,18 @@ from delta_lake import LakeOfDelta
 from hudi_lake import LakeOfHudi
 from iceberg_lake import LakeOfIceberg
 
-from lakeward.adapters.tables import resolve
-from lakeward.adapters.tables.resolving import verdicts
+from lakeward.adapters.formats.shared.resolution import resolver
+from lakeward.adapters.formats.shared.resolution.steps import verdicts
 
 
 def use_spark(patch: pytest.MonkeyPatch) -> None:
     """Let Spark work out every batch of the lakes under test, by turns as one of few rows and of many."""
     for lake in (LakeOfIceberg, LakeOfDelta, LakeOfHudi):
         patch.setattr(lake, "small_batch", 0)
-    for step in (resolve, verdicts):
+    for step in (resolver, verdicts):
         patch.setattr(step, "has_few_rows", lambda plan: plan.batch % 2 == 0)
 
 
 def use_spark_in_commands(patch: pytest.MonkeyPatch) -> None:
     """Let Spark work out every batch of the commands that a test calls, whatever its settings say."""
-    patch.setattr(resolve, "reason_for_spark", lambda *_: "a test is of its way")
+    patch.setattr(resolver, "reason_for_spark", lambda *_: "a test is of its way")

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from lakeward.adapters.delta import data_files
-from lakeward.adapters.delta.data_files import Add, read_log
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.delta.writes import data_files
+from lakeward.adapters.formats.delta.writes.data_files import Add, read_log
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 
 LAST = 12
 

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from lakeward.adapters.delta.files import File, changed_by
-from lakeward.adapters.delta.progress import APP, PROGRESS
-from lakeward.adapters.delta.rollback import DeltaLine
-from lakeward.adapters.delta_rs.columns import to_delta
-from lakeward.adapters.delta_rs.noted import NOTE, clean_up, noted
-from lakeward.adapters.delta_rs.places import Places
-from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
-from lakeward.adapters.tables.companion.entries import KIND, RECORD
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.delta.metadata.commit_files import File, changed_by
+from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS
+from lakeward.adapters.formats.delta.operations.rollback import DeltaLine
+from lakeward.adapters.formats.delta_rs.columns import to_delta
+from lakeward.adapters.formats.delta_rs.locations import Places
+from lakeward.adapters.formats.delta_rs.version_notes import NOTE, clean_up, noted
+from lakeward.adapters.formats.shared.change_log.entries import KIND, RECORD
+from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 from lakeward.core.progress import Progress

@@ -13,15 +13,15 @@ import pytest
 from buckets import Buckets
 from deltalake import CommitProperties, Transaction
 
-from lakeward.adapters import delta
-from lakeward.adapters.delta.adopting import DeltaTheirs
-from lakeward.adapters.delta.progress import APP, PROGRESS, commits_of, log_of, standing_of
-from lakeward.adapters.delta.rollback import DeltaLine
-from lakeward.adapters.delta_rs.columns import to_delta
-from lakeward.adapters.delta_rs.committing import lost_race
-from lakeward.adapters.delta_rs.places import Places
-from lakeward.adapters.tables import bucket
-from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
+from lakeward.adapters.formats import delta
+from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS, commits_of, log_of, standing_of
+from lakeward.adapters.formats.delta.operations.adoption import DeltaTheirs
+from lakeward.adapters.formats.delta.operations.rollback import DeltaLine
+from lakeward.adapters.formats.delta_rs.columns import to_delta
+from lakeward.adapters.formats.delta_rs.commit_failures import lost_race
+from lakeward.adapters.formats.delta_rs.locations import Places
+from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
+from lakeward.adapters.formats.shared.storage import bucket
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 from lakeward.core.progress import Progress

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.delta.data_files import DataFiles
-from lakeward.adapters.delta.java import Jvm
-from lakeward.adapters.delta.local_files import find_rows
-from lakeward.adapters.spark.line import to_arrow
-from lakeward.adapters.spark.resolve import FILE, POS
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.delta.java import Jvm
+from lakeward.adapters.formats.delta.writes.data_files import DataFiles
+from lakeward.adapters.formats.delta.writes.local_files import find_rows
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
+from lakeward.adapters.spark.merge.resolution import FILE, POS
+from lakeward.adapters.spark.session.compatibility import to_arrow
 
 pytestmark = pytest.mark.spark
 

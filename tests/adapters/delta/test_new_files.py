@@ -14,10 +14,10 @@ from delta_lake import by_delta_rs, by_duckdb
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.delta.change import Change
-from lakeward.adapters.delta.java import Jvm
-from lakeward.adapters.delta.new_files import statistics
-from lakeward.adapters.spark.line import from_arrow, to_arrow
+from lakeward.adapters.formats.delta.java import Jvm
+from lakeward.adapters.formats.delta.writes.change import Change
+from lakeward.adapters.formats.delta.writes.new_files import statistics
+from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 
 pytestmark = pytest.mark.spark
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.delta.maintenance import DeltaMaintenance
+from lakeward.adapters.formats.delta.operations.maintenance import DeltaMaintenance
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Care

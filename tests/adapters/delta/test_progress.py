@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from lakeward.adapters.delta.checking import check
-from lakeward.adapters.delta.options import TableOptions
-from lakeward.adapters.delta.progress import APP, PROGRESS, commits_of, standing_of
-from lakeward.adapters.delta.rollback import DeltaLine
-from lakeward.adapters.delta_rs.beside import DeltaBeside, arrow_of
-from lakeward.adapters.delta_rs.columns import to_delta
-from lakeward.adapters.delta_rs.places import Places
-from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
+from lakeward.adapters.formats.delta.checks import check
+from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS, commits_of, standing_of
+from lakeward.adapters.formats.delta.operations.rollback import DeltaLine
+from lakeward.adapters.formats.delta.options import TableOptions
+from lakeward.adapters.formats.delta_rs.columns import to_delta
+from lakeward.adapters.formats.delta_rs.locations import Places
+from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside, arrow_of
+from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.progress import Progress

@@ -20,8 +20,8 @@ from deltalake import DeltaTable
 from project import ITEM, Project
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.delta import table as delta
-from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.formats.delta import table as delta
+from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 

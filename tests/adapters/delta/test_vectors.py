@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from lakeward.adapters.delta.vectors import Deletion, deletions, encode_vectors, read_vector
-from lakeward.adapters.spark.resolve import FILE, POS
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.delta.writes.deletion_vectors import Deletion, deletions, encode_vectors, read_vector
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
+from lakeward.adapters.spark.merge.resolution import FILE, POS
 
 _POSITIONS = st.sets(st.integers(0, 9) | st.integers(0, 2**33), min_size=1, max_size=20)
 

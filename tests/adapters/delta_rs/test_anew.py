@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.adapters.delta_rs.anew import refitted, rewritten
+from lakeward.adapters.formats.delta_rs.arrow_rewrite import refitted, rewritten
 
 THEN = pa.struct([("a", pa.int32()), ("b", pa.list_(pa.struct([("c", pa.float32())])))])
 NOW = pa.struct(

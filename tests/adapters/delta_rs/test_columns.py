@@ -15,11 +15,11 @@ from deltalake import QueryBuilder
 from hypothesis import given
 from types_of_columns import TYPES, columns
 
-from lakeward.adapters.delta.evolving import properties_for, with_changes
-from lakeward.adapters.delta_rs.beside import _exact
-from lakeward.adapters.delta_rs.columns import columns_in, columns_of, to_delta
-from lakeward.adapters.delta_rs.finding import _sql
-from lakeward.adapters.tables.where import All, AtLeast, AtMost, Is, OneOf, Where
+from lakeward.adapters.formats.delta.writes.schema_evolution import properties_for, with_changes
+from lakeward.adapters.formats.delta_rs.columns import columns_in, columns_of, to_delta
+from lakeward.adapters.formats.delta_rs.row_search import _sql
+from lakeward.adapters.formats.delta_rs.side_table import _exact
+from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, Is, OneOf, Where
 from lakeward.core.errors import TableError
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import Kind, SchemaChange, compare

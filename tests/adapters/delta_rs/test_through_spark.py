@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.delta_rs import beside
-from lakeward.adapters.delta_rs.beside import DeltaBeside
-from lakeward.adapters.delta_rs.places import Places
-from lakeward.adapters.tables.beside import NOTHING
+from lakeward.adapters.formats.delta_rs import side_table
+from lakeward.adapters.formats.delta_rs.locations import Places
+from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside
+from lakeward.adapters.formats.shared.side_tables.side_table import NOTHING
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Type
 
@@ -29,7 +29,7 @@ ROWS = "SELECT 'a b' AS kind, id AS _lakeward_batch, timestamp_micros(id - 1) at
 
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeltaBeside:
-    monkeypatch.setattr(beside, "MOST_IN_ARROW", 0)
+    monkeypatch.setattr(side_table, "MOST_IN_ARROW", 0)
     places = Places("odd lake", "{schema}", tmp_path)
     return DeltaBeside(places, TableName("shop", "item"), lambda: spark, "__changes", {}, tuple)
 

@@ -33,8 +33,8 @@ from lakeward.adapters.landed import layout as layouts
 from lakeward.adapters.landed.csv import Dialect, Field, records
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES
 from lakeward.adapters.landed.layout import BEFORE, OP, OPERATIONS, SEQUENCE, TIME, Expected, find_layout
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.sql import names
 from lakeward.core.events import LOAD_SEQUENCE, UNSET
 from lakeward.core.ledger.objects import SourceObject
 

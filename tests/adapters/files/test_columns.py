@@ -17,7 +17,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.adapters.messages.connect import columns_of
 from lakeward.adapters.messages.wire import Wire, value_of
-from lakeward.adapters.spark.casts import TextFormat, to_type
+from lakeward.adapters.spark.sql.casts import TextFormat, to_type
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.ledger.objects import Past

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.files.local_reading import read_lines_of, read_rows, why_not_local
 from lakeward.adapters.files.local_rows import Line
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.rows import HAS_IMAGE
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.source_rows import HAS_IMAGE
 from lakeward.core.dimension import Match
 
 

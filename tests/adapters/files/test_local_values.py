@@ -9,7 +9,7 @@ import pytest
 from lakeward.adapters.files.documents import Documents, Double
 from lakeward.adapters.files.local_values import reader_of
 from lakeward.adapters.messages.wire import Writing
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.core.schema import Type
 
 

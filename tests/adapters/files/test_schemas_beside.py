@@ -22,7 +22,7 @@ from lakeward.adapters.files.messages import fill_versions
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.written import cells_of_line, reading_of
 from lakeward.adapters.messages.debezium import Debezium
-from lakeward.adapters.spark.rows import MISFIT
+from lakeward.adapters.spark.frames.source_rows import MISFIT
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ports import Entry
 

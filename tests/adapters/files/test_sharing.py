@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakeward.adapters.files.damage import has_others_alone
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, tables_beside
-from lakeward.adapters.spark.events import SKIPPED, Group
+from lakeward.adapters.spark.frames.event_frame import SKIPPED, Group
 from lakeward.core.dimension import TableName
 from lakeward.core.merge.change_log import Reason
 

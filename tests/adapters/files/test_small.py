@@ -20,10 +20,10 @@ from lakeward.adapters.files.small_lines import SmallLines
 from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.line import to_arrow
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.local_frame import LocalFrame, in_spark
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_frame import LocalFrame, in_spark
+from lakeward.adapters.spark.session.compatibility import to_arrow
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
 from lakeward.core.ledger.objects import Past

@@ -31,12 +31,13 @@ from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.adapters.messages.decoded import OTHER_TABLE, ROWS_GONE
-from lakeward.adapters.spark import local_rows, names
-from lakeward.adapters.spark.inline import as_json
-from lakeward.adapters.spark.line import line as line_of_spark
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.local_frame import Frame, LocalFrame
-from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.frames import local_source_rows
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.session.compatibility import line as line_of_spark
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.inline_rows import as_json
+from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.core.checks.log_restart import find_restarts
 from lakeward.core.checks.log_steps import LogReached
 from lakeward.core.dimension import Dimension, TableName
@@ -104,7 +105,7 @@ def test_event_frames_are_those_of_spark(spark: SparkSession, tmp_path: Path) ->
     every = {**odd_feeds(tmp_path / "odd", spark), **real_feeds(tmp_path / "real", spark)}
     gate = ON_LINE_3_5 if line_of_spark() == "3.5" else IN_THE_GATE
     feeds = {sort: read(readable(feed), spark) for sort, feed in every.items() if LONG or sort in gate}
-    assert not [sort for sort, one in feeds.items() if local_rows.why_not_here(one.table.reading)]
+    assert not [sort for sort, one in feeds.items() if local_source_rows.why_not_here(one.table.reading)]
     frames = []
     for sort, one in feeds.items():
         there = frame_of(one.table, one.files)

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakeward.adapters.files.looking import _has_other_keys
-from lakeward.adapters.spark.line import _described
+from lakeward.adapters.spark.session.compatibility import _described
 from lakeward.core.schema import parse_type
 
 

@@ -26,8 +26,7 @@ from lakeward.adapters.files.written import cells_of_line
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.adapters.messages.decoded import OTHER_TABLE, to_rows
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.rows import (
+from lakeward.adapters.spark.frames.source_rows import (
     BLANK,
     BROKEN,
     KEY_MISFIT,
@@ -38,6 +37,7 @@ from lakeward.adapters.spark.rows import (
     VALUE,
     before_column,
 )
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import UNSET
 from lakeward.core.ports import Cells, Entry

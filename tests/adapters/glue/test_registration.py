@@ -20,15 +20,15 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from lakeward.adapters.delta.lake import DeltaLake
-from lakeward.adapters.delta.options import DeltaOptions
-from lakeward.adapters.delta_rs.description import description_of
-from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.formats.delta.lake import DeltaLake
+from lakeward.adapters.formats.delta.options import DeltaOptions
+from lakeward.adapters.formats.delta_rs.description import description_of
+from lakeward.adapters.formats.delta_rs.locations import Places
+from lakeward.adapters.formats.hudi.lake import HudiLake
+from lakeward.adapters.formats.hudi.options import HudiOptions
 from lakeward.adapters.glue import build
 from lakeward.adapters.glue.catalog import GlueCatalog
 from lakeward.adapters.glue.entries import entry_of
-from lakeward.adapters.hudi.lake import HudiLake
-from lakeward.adapters.hudi.options import HudiOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.ports import CsvForm, DescribedColumn, TableDescription

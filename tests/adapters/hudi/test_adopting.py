@@ -10,10 +10,10 @@ from hudi_lake import by_hudi_rs
 from project import Project
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.hudi.layout import layout_of
-from lakeward.adapters.hudi.properties import properties_of
-from lakeward.adapters.hudi.timeline import Timeline
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.hudi.metadata.table_properties import properties_of
+from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
+from lakeward.adapters.formats.hudi.operations.layout import layout_of
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.hudi]
 

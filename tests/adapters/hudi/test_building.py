@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from buckets import Buckets
 
-from lakeward.adapters import hudi
-from lakeward.adapters.hudi import lake
-from lakeward.adapters.spark import session
+from lakeward.adapters.formats import hudi
+from lakeward.adapters.formats.hudi import lake
+from lakeward.adapters.spark.session import spark_session
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SetupError
 from lakeward.core.ports import Standing
@@ -49,7 +49,7 @@ def test_a_session_that_a_platform_started_is_taken_on_any_line(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lake, "line", lambda: "4.1")
-    monkeypatch.setattr(session, "running", object)
+    monkeypatch.setattr(spark_session, "running", object)
     assert hudi.build({"warehouse": "lake", "tables": {}}, runtime).open(ITEM).name == "shop.item"
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from project import Project
 
-from lakeward.adapters.delta_rs.places import Places
-from lakeward.adapters.hudi.clock import PATIENCE, Clock, ahead, instant_of, pass_by
-from lakeward.adapters.hudi.options import TableOptions
-from lakeward.adapters.hudi.table import HudiTable
-from lakeward.adapters.hudi.timeline import Timeline
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.delta_rs.locations import Places
+from lakeward.adapters.formats.hudi.metadata.clock import PATIENCE, Clock, ahead, instant_of, pass_by
+from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
+from lakeward.adapters.formats.hudi.options import TableOptions
+from lakeward.adapters.formats.hudi.table import HudiTable
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import TableError
 from lakeward.core.schema import Column, Schema, Type

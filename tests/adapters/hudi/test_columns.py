@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.hudi.checking import check, check_change, check_place
-from lakeward.adapters.hudi.columns import KEY, META_COLUMNS, columns_of
-from lakeward.adapters.hudi.layout import RECORD_KEY, Layout
-from lakeward.adapters.hudi.options import TableOptions
-from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.hudi.checks import check, check_change, check_place
+from lakeward.adapters.formats.hudi.metadata.columns import KEY, META_COLUMNS, columns_of
+from lakeward.adapters.formats.hudi.operations.layout import RECORD_KEY, Layout
+from lakeward.adapters.formats.hudi.options import TableOptions
+from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.schema import Column, Schema, Type, parse_type

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.hudi.features import Features
-from lakeward.adapters.hudi.options import TableOptions
-from lakeward.adapters.hudi.properties import properties_of
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.hudi.metadata.table_properties import properties_of
+from lakeward.adapters.formats.hudi.operations.unsupported_features import Features
+from lakeward.adapters.formats.hudi.options import TableOptions
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Column, Schema, Type
 

@@ -8,10 +8,17 @@ import json
 import fastavro
 import pytest
 
-from lakeward.adapters.hudi.layout import ENCODED, GENERATOR, INDEX, RECORD_KEY, Layout, layout_of
-from lakeward.adapters.hudi.options import TableOptions
-from lakeward.adapters.hudi.timeline import LAYOUT, Instant
-from lakeward.adapters.tables.text_sets import TextSet
+from lakeward.adapters.formats.hudi.metadata.timeline import LAYOUT, Instant
+from lakeward.adapters.formats.hudi.operations.layout import (
+    ENCODED,
+    GENERATOR,
+    INDEX,
+    RECORD_KEY,
+    Layout,
+    layout_of,
+)
+from lakeward.adapters.formats.hudi.options import TableOptions
+from lakeward.adapters.formats.shared.rows.text_sets import TextSet
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import TableError
 from lakeward.core.schema import Column, Schema, Type

@@ -10,10 +10,10 @@ from typing import Any
 import fastavro
 import pytest
 
-from lakeward.adapters.hudi.logs import Group, with_logs
-from lakeward.adapters.hudi.maintenance import due_of
-from lakeward.adapters.hudi.timeline import Instant, Timeline
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.hudi.metadata.log_files import Group, with_logs
+from lakeward.adapters.formats.hudi.metadata.timeline import Instant, Timeline
+from lakeward.adapters.formats.hudi.operations.maintenance import due_of
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.core.ports import Care
 
 STAT = ("fileId", "path"), ("numWrites", "numDeletes", "fileSizeInBytes")

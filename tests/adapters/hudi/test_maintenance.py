@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from project import ITEM, Project
 
-from lakeward.adapters.hudi import writing
-from lakeward.adapters.hudi.java import Jvm
-from lakeward.adapters.hudi.options import TableOptions
-from lakeward.adapters.hudi.session import ready
-from lakeward.adapters.hudi.timeline import Timeline
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.hudi.java import Jvm
+from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
+from lakeward.adapters.formats.hudi.options import TableOptions
+from lakeward.adapters.formats.hudi.session import ready
+from lakeward.adapters.formats.hudi.writes import write_options
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Schema
 from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
@@ -117,7 +117,7 @@ def test_a_compaction_that_a_crash_cut_off_is_carried_out(shop: Project, spark: 
     jvm, timeline = Jvm(ready(spark)), Timeline(DiskFolder(path_of(shop)))
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
     options = {
-        **writing.options_of(dimension, TableOptions()),
+        **write_options.options_of(dimension, TableOptions()),
         "hoodie.compact.inline.max.delta.commits": "1",
     }
     with jvm.client(str(path_of(shop)), timeline.schema() or "", options) as client:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.hudi.maintenance import HudiMaintenance
-from lakeward.adapters.hudi.options import TableOptions
+from lakeward.adapters.formats.hudi.operations.maintenance import HudiMaintenance
+from lakeward.adapters.formats.hudi.options import TableOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Care, Cared

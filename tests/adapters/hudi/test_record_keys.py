@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.adapters.hudi.checking import check_record_key
+from lakeward.adapters.formats.hudi.checks import check_record_key
 from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Schema

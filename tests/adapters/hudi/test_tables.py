@@ -14,10 +14,10 @@ from hudi_lake import by_hudi_rs
 from project import Project
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.hudi import table as hudi
-from lakeward.adapters.hudi import writing
-from lakeward.adapters.hudi.timeline import Timeline
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.hudi import table as hudi
+from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
+from lakeward.adapters.formats.hudi.writes import write_options
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.hudi]
 
@@ -115,7 +115,8 @@ def test_a_first_commit_that_was_not_completed_is_taken_back(
 ) -> None:
     put(shop, 10, "I,1,a,1.00")
     with monkeypatch.context() as broken:
-        broken.setattr(writing, "_ALWAYS", {**writing._ALWAYS, "hoodie.parquet.compression.codec": "none of them"})
+        unknown = {"hoodie.parquet.compression.codec": "none of them"}
+        broken.setattr(write_options, "_ALWAYS", {**write_options._ALWAYS, **unknown})
         shop.fails()
     assert (path_of(shop) / ".hoodie").is_dir()
     shop.run()
@@ -223,7 +224,8 @@ def test_where_what_follows_a_commit_fails_the_commit_is_not_made_again(
 ) -> None:
     put(shop, 10, "I,1,a,1.00")
     with monkeypatch.context() as broken:
-        broken.setattr(writing, "_LOGS", {**writing._LOGS, "hoodie.compact.inline.trigger.strategy": "NONE"})
+        unknown = {"hoodie.compact.inline.trigger.strategy": "NONE"}
+        broken.setattr(write_options, "_LOGS", {**write_options._LOGS, **unknown})
         assert "did not say whether the commit was made" in shop.fails()
     assert shop.run()["shop.item"]["batches"] == []
     assert [row[0] for row in shop.rows()] == [1]
@@ -240,7 +242,7 @@ def test_a_commit_in_between_sends_the_batch_back(
         if others.pop() if others else 0:
             table = spark.read.format("hudi").load(self.path).where("id = 2")
             table = table.drop(*[name for name in table.columns if name.startswith("_hoodie")])
-            options = writing.options_of(self.dimension, self.options)
+            options = write_options.options_of(self.dimension, self.options)
             table.write.format("hudi").options(**options).mode("append").save(self.path)
         return commit(self, *arguments)
 

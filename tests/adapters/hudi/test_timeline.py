@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.adapters.delta_rs.places import Places
-from lakeward.adapters.hudi.columns import META_COLUMNS
-from lakeward.adapters.hudi.progress import commits_of, standing_of
-from lakeward.adapters.hudi.rollback import HudiLine
-from lakeward.adapters.hudi.timeline import PROGRESS, Timeline
-from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
-from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.adapters.formats.delta_rs.locations import Places
+from lakeward.adapters.formats.hudi.metadata.columns import META_COLUMNS
+from lakeward.adapters.formats.hudi.metadata.progress import commits_of, standing_of
+from lakeward.adapters.formats.hudi.metadata.timeline import PROGRESS, Timeline
+from lakeward.adapters.formats.hudi.operations.rollback import HudiLine
+from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 from lakeward.core.progress import Progress

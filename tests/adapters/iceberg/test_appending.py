@@ -12,7 +12,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 
-from lakeward.adapters.iceberg.appending import append
+from lakeward.adapters.formats.iceberg.side_tables.append import append
 
 ROWS = pa.table({"id": [1, 2], "note": ["a", None]})
 

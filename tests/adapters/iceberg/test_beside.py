@@ -13,11 +13,11 @@ from pyiceberg.table import Table
 from pyspark.sql import DataFrame
 from ways import use_spark_in_commands
 
-from lakeward.adapters.iceberg import beside
-from lakeward.adapters.iceberg.change import Change
-from lakeward.adapters.spark.names import BATCH
-from lakeward.adapters.tables.beside import CHANGES
-from lakeward.adapters.tables.companion.entries import KIND
+from lakeward.adapters.formats.iceberg.side_tables import side_table
+from lakeward.adapters.formats.iceberg.writes.change import Change
+from lakeward.adapters.formats.shared.change_log.entries import KIND
+from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
+from lakeward.adapters.spark.sql.names import BATCH
 from lakeward.core.errors import TableError
 
 pytestmark = pytest.mark.spark
@@ -27,7 +27,7 @@ def test_what_is_too_much_for_this_process_is_written_by_spark(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Deletes are remembered, rows wait and are rejected as ever."""
-    monkeypatch.setattr(beside, "MOST_IN_ARROW", 0)
+    monkeypatch.setattr(side_table, "MOST_IN_ARROW", 0)
     project.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n3,c,3.00\n")
     project.put("20261121-100000000.csv", "D,1,a,1.00\nU,2,b,many\nU,2,bb,2.50\n")
     assert project.run(code=3)["shop.item"]["counts"]["waiting"] == 1
@@ -42,20 +42,20 @@ def test_what_spark_appends_behind_another_process_is_taken_out_again(
 ) -> None:
     """The batch is worked out anew then, and is remembered once."""
     use_spark_in_commands(monkeypatch)
-    monkeypatch.setattr(beside, "MOST_IN_ARROW", 0)
+    monkeypatch.setattr(side_table, "MOST_IN_ARROW", 0)
     project.put("LOAD00000001.csv", "1,a,1.00\n2,a,1.00\n")
     project.run()
     project.put("20261121-100000000.csv", "U,1,b,2.00\nD,2,a,1.00\n")
-    whole, met = beside.IcebergBeside._whole, list[str]()
+    whole, met = side_table.IcebergBeside._whole, list[str]()
 
-    def meanwhile(self: beside.IcebergBeside, table: Table, frames: Sequence[DataFrame]) -> DataFrame:
+    def meanwhile(self: side_table.IcebergBeside, table: Table, frames: Sequence[DataFrame]) -> DataFrame:
         if self.suffix == CHANGES and not met:
             met.append(CHANGES)
             with opened(project, "shop", "item__changes") as other:
                 other.append(pa.Table.from_pylist([{KIND: "of another", BATCH: 0}], other.schema().as_arrow()))
         return whole(self, table, frames)
 
-    monkeypatch.setattr(beside.IcebergBeside, "_whole", meanwhile)
+    monkeypatch.setattr(side_table.IcebergBeside, "_whole", meanwhile)
     assert project.run()["shop.item"]["counts"]["applied"] == 2
     with opened(project, "shop", "item__changes") as changes:
         found = changes.scan(selected_fields=(KIND, BATCH)).to_arrow().to_pylist()

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.adapters.iceberg.beside import IcebergBeside
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.options import IcebergOptions
-from lakeward.adapters.spark import names
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Type
 
@@ -60,7 +60,7 @@ def test_so_does_a_table_that_an_older_lakeward_made(
     beside: IcebergBeside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
-        older.setattr("lakeward.adapters.iceberg.beside.PROPERTIES", {})
+        older.setattr("lakeward.adapters.formats.iceberg.side_tables.side_table.PROPERTIES", {})
         add(beside, 1, "a")
     add(beside, 2, "\ud7ff" * 17)
     assert found(beside) == ["a", "\ud7ff" * 17]

@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SetupError, TableError
 
@@ -81,5 +81,5 @@ def test_what_thrift_raises_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def fails(*_: object, **__: object) -> None:
         raise refused_by_thrift("Could not connect to any of [('127.0.0.1', 9)]")
 
-    monkeypatch.setattr("lakeward.adapters.iceberg.catalog.load_catalog", fails)
+    monkeypatch.setattr("lakeward.adapters.formats.iceberg.metadata.catalog.load_catalog", fails)
     assert "Could not connect" in str(refused(tmp_path, "hive", {}).found)

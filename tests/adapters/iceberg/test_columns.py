@@ -9,7 +9,7 @@ from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.types import FixedType, IcebergType, ListType, NestedField, TimestampNanoType, TimeType, UUIDType
 from types_of_columns import TYPES
 
-from lakeward.adapters.iceberg.columns import check_paths, columns_in, to_iceberg
+from lakeward.adapters.formats.iceberg.metadata.columns import check_paths, columns_in, to_iceberg
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.schema import Column, Schema, Type

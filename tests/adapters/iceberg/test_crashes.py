@@ -8,7 +8,7 @@ import pytest
 from project import Project
 from pyiceberg.catalog import load_catalog
 
-from lakeward.adapters.iceberg.change import Change
+from lakeward.adapters.formats.iceberg.writes.change import Change
 from lakeward.plugins.testing.player import Crash
 
 pytestmark = pytest.mark.spark

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import small_lake
 
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.description import description_of
-from lakeward.adapters.iceberg.lake import IcebergLake
-from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.iceberg.lake import IcebergLake
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.metadata.description import description_of
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import DescribedColumn

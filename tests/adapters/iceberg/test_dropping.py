@@ -9,8 +9,8 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.core.dimension import TableName
 
 ITEM = TableName("shop", "item")

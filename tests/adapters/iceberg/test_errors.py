@@ -11,9 +11,9 @@ import pytest
 from pyspark.errors import PySparkException
 from sqlalchemy.exc import OperationalError
 
-from lakeward.adapters.iceberg.change import Change
-from lakeward.adapters.iceberg.java import committing, lost_race
-from lakeward.adapters.tables.committing import staging
+from lakeward.adapters.formats.iceberg.java import committing, lost_race
+from lakeward.adapters.formats.iceberg.writes.change import Change
+from lakeward.adapters.formats.shared.operations.commit_failures import staging
 from lakeward.core.errors import CommitConflict, LakewardError, TableError
 from lakeward.core.progress import Progress
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from buckets import Buckets
 
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 
@@ -27,7 +27,7 @@ def test_a_catalog_on_a_disk_says_nothing_of_s3(s3: Buckets, tmp_path: Path) -> 
 
 @pytest.fixture
 def on_the_older_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakeward.adapters.iceberg.catalog.line", lambda: "3.5")
+    monkeypatch.setattr("lakeward.adapters.formats.iceberg.metadata.catalog.line", lambda: "3.5")
 
 
 @pytest.mark.usefixtures("on_the_older_line")

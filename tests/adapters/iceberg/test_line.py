@@ -8,11 +8,11 @@ import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionSpec
 
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.columns import to_iceberg
-from lakeward.adapters.iceberg.options import IcebergOptions
-from lakeward.adapters.iceberg.progress import PROPERTY, TAG
-from lakeward.adapters.iceberg.rollback import IcebergLine
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
+from lakeward.adapters.formats.iceberg.metadata.progress import PROPERTY, TAG
+from lakeward.adapters.formats.iceberg.operations.rollback import IcebergLine
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type

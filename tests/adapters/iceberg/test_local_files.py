@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakeward.adapters.iceberg.local_files import _names
+from lakeward.adapters.formats.iceberg.writes.local_files import _names
 
 _IDS = {"id": 1, "city": 2}
 

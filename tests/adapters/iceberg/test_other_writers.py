@@ -13,7 +13,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.iceberg import table as iceberg
+from lakeward.adapters.formats.iceberg import table as iceberg
 from lakeward.core.errors import CommitConflict
 from lakeward.core.pipeline.job import ATTEMPTS
 from lakeward.core.pipeline.steps import apply_changes

@@ -13,12 +13,20 @@ import pytest
 from pyspark.sql import SparkSession
 from told_lake import ToldLake, place
 
-from lakeward.adapters.iceberg.beside import IcebergBeside
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.options import IcebergOptions
-from lakeward.adapters.spark import names
-from lakeward.adapters.tables import quarantine
-from lakeward.adapters.tables.quarantine import BESIDE, FINAL, GIVEN_UP, HELD, MENDED, REPLAYED, QuarantineTable
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.formats.shared.side_tables import quarantine
+from lakeward.adapters.formats.shared.side_tables.quarantine import (
+    BESIDE,
+    FINAL,
+    GIVEN_UP,
+    HELD,
+    MENDED,
+    REPLAYED,
+    QuarantineTable,
+)
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Position
 from lakeward.core.merge.change_log import Hold, Reason

@@ -12,9 +12,9 @@ from project import ITEM, Project
 from pyspark.sql import DataFrame
 from ways import use_spark_in_commands
 
-from lakeward.adapters.spark import folding
-from lakeward.adapters.tables import rows
-from lakeward.adapters.tables.rows import Rows
+from lakeward.adapters.formats.shared.rows import table_rows
+from lakeward.adapters.formats.shared.rows.table_rows import Rows
+from lakeward.adapters.spark.merge.fold import batch_fold
 
 pytestmark = pytest.mark.spark
 
@@ -56,8 +56,8 @@ class Way:
 
 
 WAYS = {
-    "mirror": Way(ITEM, (Rows, "found"), rows),
-    "history": Way(f'{ITEM}mode = "history"\n', (folding, "_going_on"), folding),
+    "mirror": Way(ITEM, (Rows, "found"), table_rows),
+    "history": Way(f'{ITEM}mode = "history"\n', (batch_fold, "_going_on"), batch_fold),
 }
 any_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 

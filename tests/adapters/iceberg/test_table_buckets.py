@@ -15,10 +15,10 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from rest_catalog import rest_catalog
 
-from lakeward.adapters.iceberg import ddl
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.columns import to_iceberg
-from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
+from lakeward.adapters.formats.iceberg import ddl
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
+from lakeward.adapters.formats.iceberg.options import IcebergOptions, TableOptions
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Column, Schema, parse_type
 
@@ -43,7 +43,8 @@ def test_what_the_page_says_arrives_at_spark_and_at_pyiceberg(
 ) -> None:
     catalog, told = catalog_of(target, tmp_path), dict[str, Any]()
     monkeypatch.setattr(
-        "lakeward.adapters.iceberg.catalog.load_catalog", lambda name, **properties: told.update(properties)
+        "lakeward.adapters.formats.iceberg.metadata.catalog.load_catalog",
+        lambda name, **properties: told.update(properties),
     )
     assert catalog._reader is None
     prefix = "spark.sql.catalog.lake."

@@ -9,7 +9,7 @@ from iceberg_lake import LakeOfIceberg
 from pyiceberg.table import Table
 from spark import MakeLake
 
-from lakeward.adapters.iceberg.options import TableOptions
+from lakeward.adapters.formats.iceberg.options import TableOptions
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.iceberg.vectors import by_file, runs
-from lakeward.adapters.spark.line import to_arrow
-from lakeward.adapters.spark.resolve import FILE, POS
+from lakeward.adapters.formats.iceberg.writes.position_deletes import by_file, runs
+from lakeward.adapters.spark.merge.resolution import FILE, POS
+from lakeward.adapters.spark.session.compatibility import to_arrow
 
 pytestmark = pytest.mark.spark
 

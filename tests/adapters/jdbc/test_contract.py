@@ -18,8 +18,8 @@ from fake_database import START, FakeDatabase
 
 from lakeward.adapters.jdbc import read_options
 from lakeward.adapters.jdbc.source import JdbcSource, make_source
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.adapters.spark.frames.local_frame import LocalFrame
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.objects import Past, Taken

@@ -25,7 +25,7 @@ from lakeward.adapters.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.jdbc.reader import Query
 from lakeward.adapters.jdbc.snapshot_then_feed import SnapshotThenFeed
 from lakeward.adapters.kafka.backlog import KafkaBacklog
-from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.ledger.full_loads import Load

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lakeward.adapters.jdbc import source, staging
 from lakeward.adapters.jdbc.names import Staged
-from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import Deletes, Snapshots, TableName
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.history.options import History

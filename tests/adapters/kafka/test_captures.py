@@ -17,9 +17,9 @@ from registries import StubRegistry, stub_registry
 from lakeward.adapters import kafka
 from lakeward.adapters.kafka.glue import GlueRegistry
 from lakeward.adapters.kafka.ranges import read_transactions
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import SKIPPED
-from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.adapters.spark.frames.event_frame import SKIPPED
+from lakeward.adapters.spark.frames.local_frame import LocalFrame
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.events import Sequences
 from lakeward.core.ledger.objects import Past

@@ -15,9 +15,9 @@ from fake_broker import FakeBroker
 from kafka_feeds import no_spark
 
 from lakeward.adapters import kafka
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import SKIPPED
-from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.adapters.spark.frames.event_frame import SKIPPED
+from lakeward.adapters.spark.frames.local_frame import LocalFrame
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject

@@ -14,9 +14,9 @@ from kafka_feeds import no_spark
 
 from lakeward.adapters import kafka
 from lakeward.adapters.files.form import MessageForm
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import SKIPPED
-from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.adapters.spark.frames.event_frame import SKIPPED
+from lakeward.adapters.spark.frames.local_frame import LocalFrame
+from lakeward.adapters.spark.sql import names
 from lakeward.core.events import UNSET
 from lakeward.core.ledger.objects import Past
 from lakeward.plugins import Runtime

@@ -14,8 +14,8 @@ from kafka_feeds import TOPIC, BrokerFeed, feed
 from lakeward.adapters import kafka
 from lakeward.adapters.kafka.broker import Record
 from lakeward.adapters.kafka.plain_records import to_row
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.adapters.spark.frames.local_frame import LocalFrame
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.schema import Column, Schema, parse_type

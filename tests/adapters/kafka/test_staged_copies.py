@@ -22,7 +22,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.landed.staged_copies import StagedCopies
 from lakeward.adapters.landed.staging_prefix import StagingPrefix
-from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, StoreUnreachable
 

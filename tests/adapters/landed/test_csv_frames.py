@@ -16,8 +16,8 @@ from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.landed.layout import OPERATIONS, Layout
 from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
 from lakeward.adapters.landed.repeats import OTHER_ORDER, SAME_ORDER, find_repeat
-from lakeward.adapters.spark import names, spreading
-from lakeward.adapters.spark.rows import (
+from lakeward.adapters.spark.execution import parallelism
+from lakeward.adapters.spark.frames.source_rows import (
     BLANK,
     BROKEN,
     LINE,
@@ -26,6 +26,7 @@ from lakeward.adapters.spark.rows import (
     VALUE,
     to_events,
 )
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Column, Schema, Type
 
@@ -146,7 +147,7 @@ def test_lines_of_a_large_file_that_all_cores_take_apart_keep_their_numbers(
     (tmp_path / "t.csv").write_text("\ufeffa,b,c\n" + "".join(f"{n},\"x,{n}\",\n" for n in range(500)), "utf-8")
     layout = Layout(COLUMNS, has_header=True, is_crlf=False)
     reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
-    monkeypatch.setattr(spreading, "_LARGE", 0)
+    monkeypatch.setattr(parallelism, "_LARGE", 0)
     rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=False)
     assert rows.rdd.getNumPartitions() == spark.sparkContext.defaultParallelism > 1
     found = sorted((row[LINE], row["a"], row["b"], row[BROKEN]) for row in rows.collect())

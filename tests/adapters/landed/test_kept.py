@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters import dms, files
 from lakeward.adapters.landed.kept import KeptFrames
-from lakeward.adapters.spark.shaping import SparkShaper
-from lakeward.adapters.spark.spreading import BYTES_IN_MEMORY
+from lakeward.adapters.spark.execution.parallelism import BYTES_IN_MEMORY
+from lakeward.adapters.spark.shaping.shaper import SparkShaper
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger.objects import Past, SourceObject
 from lakeward.core.ports import Batch

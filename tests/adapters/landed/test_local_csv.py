@@ -20,12 +20,12 @@ from lakeward.adapters.landed.csv_frames import read_csv as read_in_spark
 from lakeward.adapters.landed.layout import BEFORE, IGNORED, OP, OPERATIONS, SEQUENCE, TIME, Layout
 from lakeward.adapters.landed.local_csv import read_csv
 from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.line import to_arrow
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.local_rows import FilePlace, to_events, why_not_here
-from lakeward.adapters.spark.rows import LINE, TORN, VALUE
-from lakeward.adapters.spark.rows import to_events as to_events_in_spark
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_source_rows import FilePlace, to_events, why_not_here
+from lakeward.adapters.spark.frames.source_rows import LINE, TORN, VALUE
+from lakeward.adapters.spark.frames.source_rows import to_events as to_events_in_spark
+from lakeward.adapters.spark.session.compatibility import to_arrow
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import ORDERED, Dimension, Match, TableName
 from lakeward.core.events import Sequences
 from lakeward.core.schema import UNDECLARED, Column, Schema, parse_type

@@ -11,9 +11,9 @@ import pytest
 from lakeward.adapters.landed.layout import OP, OPERATIONS, Layout
 from lakeward.adapters.landed.local_files import SmallFile, read_files
 from lakeward.adapters.landed.reading import Reading
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.local_rows import FilePlace
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_source_rows import FilePlace
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Column, Schema, Type
 

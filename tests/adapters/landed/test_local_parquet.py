@@ -20,11 +20,11 @@ from lakeward.adapters.landed.layout import OPERATIONS
 from lakeward.adapters.landed.local_files import SmallFile, read_files
 from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.line import to_arrow
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.local_rows import FilePlace
-from lakeward.adapters.spark.rows import to_events
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_source_rows import FilePlace
+from lakeward.adapters.spark.frames.source_rows import to_events
+from lakeward.adapters.spark.session.compatibility import to_arrow
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import ORDERED, Dimension, TableName
 from lakeward.core.events import Sequences
 from lakeward.core.schema import Column, Schema, parse_type

@@ -23,9 +23,9 @@ from lakeward.adapters.landed.footers import Footer, Form, footer, refuse_unknow
 from lakeward.adapters.landed.local_parquet import read_parquet as read_here
 from lakeward.adapters.landed.parquet import NOT_UTF8, read_parquet
 from lakeward.adapters.landed.reading import Reading
-from lakeward.adapters.spark.local_casts import SparkNeeded
-from lakeward.adapters.spark.local_frame import Frame
-from lakeward.adapters.spark.rows import KEY_MISFIT, LINE, MISFIT, NAME, OP_TEXT, VALUE
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_frame import Frame
+from lakeward.adapters.spark.frames.source_rows import KEY_MISFIT, LINE, MISFIT, NAME, OP_TEXT, VALUE
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger.objects import Past

@@ -22,9 +22,9 @@ from lakeward.adapters.files.small_lines import SmallLines
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.messages.message import placeholders
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import SKIPPED
-from lakeward.adapters.spark.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.frames.event_frame import SKIPPED
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.sql import names
 from lakeward.core.events import UNSET
 from lakeward.core.ledger.objects import SourceObject
 

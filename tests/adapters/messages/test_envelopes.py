@@ -22,7 +22,7 @@ from lakeward.adapters.messages.envelopes import (
     cell_of_key,
     field_column,
 )
-from lakeward.adapters.spark.rows import LINE, NAME, VALUE
+from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 
 ITEM: Final = Envelopes(
     columns={"id": pa.int64(), "note": None, "share": pa.float64(), "seen": None},

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.files.local_nested import nested_reader
 from lakeward.adapters.messages.wire import Writing, value_of
-from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.core.schema import parse_type
 
 TYPE = parse_type("struct<a: int, In: struct<b: int>>")

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.files.local_times import micros_reader
 from lakeward.adapters.messages.wire import UNITS, Wire, Writing, value_of
-from lakeward.adapters.spark.casts import TextFormat
+from lakeward.adapters.spark.sql.casts import TextFormat
 from lakeward.core.schema import parse_type
 
 pytestmark = pytest.mark.spark

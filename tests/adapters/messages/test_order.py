@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.messages.message import CELLS, cell
 from lakeward.adapters.messages.order import last_commit, sequence
-from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.sql.names import text
 
 
 @pytest.mark.spark

@@ -9,7 +9,7 @@ from buckets import Buckets
 
 from lakeward.adapters.s3 import access
 from lakeward.adapters.s3.access import Access, find_access, normal
-from lakeward.adapters.spark.s3a import s3a_settings
+from lakeward.adapters.spark.session.s3a import s3a_settings
 from lakeward.core.errors import ConfigError, SetupError
 
 

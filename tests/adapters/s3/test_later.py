@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from lakeward.adapters.spark.errors import unreachable
+from lakeward.adapters.spark.session.errors import unreachable
 
 
 def thrown(*classes: str) -> PySparkException:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.adapters.spark.events import SKIPPED, Group, facts
+from lakeward.adapters.spark.frames.event_frame import SKIPPED, Group, facts
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.events import LOAD_SEQUENCE, Position
 from lakeward.core.ledger.objects import SourceObject

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.casts import TextFormat, to_type
-from lakeward.adapters.spark.line import from_arrow
+from lakeward.adapters.spark.session.compatibility import from_arrow
+from lakeward.adapters.spark.sql.casts import TextFormat, to_type
 from lakeward.core.schema import parse_type
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.spark import comparing
+from lakeward.adapters.spark.verification import comparison_queries
 from lakeward.core.schema import parse_type
 from lakeward.core.settings.source_catalogue import SourceColumn
 from lakeward.core.verification.compared_columns import ComparedColumn, ComparedColumns
@@ -34,7 +34,8 @@ def columns(key: Sequence[str], **types: tuple[str, str]) -> ComparedColumns:
 
 
 def compare(source: DataFrame, table: DataFrame, by: ComparedColumns, **options: Any) -> Comparison:
-    return comparing.compare(comparing.digest_source(source, by), comparing.digest_table(table, by), by, **options)
+    digests = comparison_queries.digest_source(source, by), comparison_queries.digest_table(table, by)
+    return comparison_queries.compare(*digests, by, **options)
 
 
 TIME = "2026-03-29 02:30:00.123456"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.resolve import hashed
-from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.merge.resolution import hashed
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.plan import MergePlan

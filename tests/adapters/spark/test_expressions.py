@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from types_of_columns import columns
 
-from lakeward.adapters.spark.expressions import check_format, check_pattern, check_type, parse
+from lakeward.adapters.spark.shaping.expressions import check_format, check_pattern, check_type, parse
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Type
 from lakeward.core.shaping.column_rules import TEXT, Cast

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from iceberg_lake import event_table
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.folding import Before, fold
-from lakeward.adapters.spark.line import from_arrow
-from lakeward.adapters.spark.resolve import events_of, standing
+from lakeward.adapters.spark.merge.fold.batch_fold import Before, fold
+from lakeward.adapters.spark.merge.resolution import events_of, standing
+from lakeward.adapters.spark.session.compatibility import from_arrow
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import ORDERED, Dimension
 from lakeward.core.events import ChangeEvent, Position
 from lakeward.core.merge.facts import PARTIAL, BatchFacts

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.spark import jars
-from lakeward.adapters.spark.jars import Jar, cache, fetch, is_cached, locked, select_jars
+from lakeward.adapters.spark.session import jars
+from lakeward.adapters.spark.session.jars import Jar, cache, fetch, is_cached, locked, select_jars
 from lakeward.core.errors import SetupError
 from lakeward.entrypoints.views.terminal import Download
 

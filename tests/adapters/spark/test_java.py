@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.spark.java import check_java
+from lakeward.adapters.spark.session.java import check_java
 from lakeward.core.errors import SetupError
 
 SHELL = shutil.which("sh")

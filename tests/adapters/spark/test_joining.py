@@ -25,17 +25,18 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark import differing, joining, names, touching
-from lakeward.adapters.spark.differing import mirrored, versioned
-from lakeward.adapters.spark.instants import of_countable
-from lakeward.adapters.spark.joining import made
-from lakeward.adapters.spark.resolve import FILE, POS
-from lakeward.adapters.spark.sides import AT, Side, sides
-from lakeward.adapters.spark.touching import touched
-from lakeward.adapters.spark.types import ddl
-from lakeward.adapters.spark.unshown import unshown
-from lakeward.adapters.spark.versions import Versions
-from lakeward.adapters.tables.columns import row_columns
+from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.spark.history.instants import of_countable
+from lakeward.adapters.spark.history.versions import Versions
+from lakeward.adapters.spark.joined import difference, joined_rows, touched_rows
+from lakeward.adapters.spark.joined.difference import mirrored, versioned
+from lakeward.adapters.spark.joined.joined_rows import made
+from lakeward.adapters.spark.joined.sides import AT, Side, sides
+from lakeward.adapters.spark.joined.touched_rows import touched
+from lakeward.adapters.spark.joined.unshown_rows import unshown
+from lakeward.adapters.spark.merge.resolution import FILE, POS
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Cell, Key
 from lakeward.core.history.instants import counting_between
@@ -329,7 +330,7 @@ def test_what_is_kept_of_a_comparison_that_fails_is_freed(
     active.catalog.clearCache()
     town = over_time("summary", Random(1), 1)
     town.change(Random(1), is_new=True)
-    monkeypatch.setattr(differing.VersionRows, "changed", lambda *_: "named_struct('wrong', 'not a version')")
+    monkeypatch.setattr(difference.VersionRows, "changed", lambda *_: "named_struct('wrong', 'not a version')")
     with pytest.raises(AnalysisException):
         Table(active, town.joining).join(Lake(town.joining).planned(DAY), town.tables(), {})
     assert active._jsparkSession.sharedState().cacheManager().isEmpty()
@@ -373,25 +374,25 @@ def sees_no_ends(*given: Any) -> DataFrame:
     return MOMENTS(*given).where(f"{AT} % 2 = 0")
 
 
-CHANGED, OF_CHANGE, MOMENTS = touching._changed, differing._of_change, joining._moments
-LINKED = touching._linked
+CHANGED, OF_CHANGE, MOMENTS = touched_rows._changed, difference._of_change, joined_rows._moments
+LINKED = touched_rows._linked
 AGGREGATE = Side._aggregate
 
 
 @pytest.mark.parametrize(
     ("where", "name", "broken", "make", "shape"),
     [
-        (touching, "_changed", forgets_what_was_before, mirrors, "groups"),
+        (touched_rows, "_changed", forgets_what_was_before, mirrors, "groups"),
         pytest.param(
-            differing._Looks, "equal", writes_all_that_is_touched, compared, "dimension", marks=pytest.mark.long
+            difference._Looks, "equal", writes_all_that_is_touched, compared, "dimension", marks=pytest.mark.long
         ),
-        pytest.param(joining, "equal_links", lets_null_equal_null, mirrors, "deep", marks=pytest.mark.long),
+        pytest.param(joined_rows, "equal_links", lets_null_equal_null, mirrors, "deep", marks=pytest.mark.long),
         pytest.param(Side, "_aggregate", takes_any_of_a_group, mirrors, "groups", marks=pytest.mark.long),
         pytest.param(Versions, "closed", leaves_it_open, compared, "facts", marks=pytest.mark.long),
         pytest.param(
-            differing, "_of_change", forgets_when_it_was_touched, compared, "facts", marks=pytest.mark.long
+            difference, "_of_change", forgets_when_it_was_touched, compared, "facts", marks=pytest.mark.long
         ),
-        pytest.param(joining, "_moments", sees_no_ends, over_time, "facts", marks=pytest.mark.long),
+        pytest.param(joined_rows, "_moments", sees_no_ends, over_time, "facts", marks=pytest.mark.long),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
@@ -407,7 +408,7 @@ def test_a_broken_join_is_not_what_the_core_makes(
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("where", "name", "broken"),
-    [(differing, "_is_dated", takes_all_for_dated), (touching, "_linked", hides_what_has_no_time)],
+    [(difference, "_is_dated", takes_all_for_dated), (touched_rows, "_linked", hides_what_has_no_time)],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_join_that_dates_all_alike_is_not_what_the_core_makes(

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.items import Key
-from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.spark.types import ddl
-from lakeward.adapters.tables import keys as beside
+from lakeward.adapters.formats.shared.side_tables import keys as side_table_keys
+from lakeward.adapters.spark.merge.fold.fold_items import Key
+from lakeward.adapters.spark.sql.names import quoted
+from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import canonical
 from lakeward.core.schema import Column, Schema, parse_type
@@ -40,7 +40,7 @@ def test_texts_are_equal_where_keys_are_and_the_core_reads_them(spark: SparkSess
         rows = spark.createDataFrame(
             [(value,) for value in values], f"{quoted('odd `k`')} {ddl(schema.columns[0].type)}"
         )
-        both = [Key(dimension).text(), beside.key_text(dimension)]
+        both = [Key(dimension).text(), side_table_keys.key_text(dimension)]
         found = [
             tuple(row)
             for row in rows.selectExpr(*[f"from_json({one}, 'array<string>')[0]" for one in both]).collect()

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark import line as lines
+from lakeward.adapters.spark.session import compatibility as lines
 from lakeward.core.errors import SetupError
 
 

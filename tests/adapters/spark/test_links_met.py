@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.spark import items
-from lakeward.adapters.spark.items import KEY, LINKED, OLD_KEY, links_met, links_of_all
+from lakeward.adapters.spark.merge.fold import fold_items
+from lakeward.adapters.spark.merge.fold.fold_items import KEY, LINKED, OLD_KEY, links_met, links_of_all
 from lakeward.core.errors import TableError
 
 pytestmark = pytest.mark.spark
@@ -21,19 +21,19 @@ def keys(spark: SparkSession, *of: tuple[str, str | None]) -> DataFrame:
 def test_a_batch_is_joined_to_the_chains_that_it_reaches(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(items, "MOST_LINKS", 3)
+    monkeypatch.setattr(fold_items, "MOST_LINKS", 3)
     met = links_met(spark, keys(spark, ("d", "c"), ("x", None)), keys(spark, *MOVES))
     assert met is not None
     assert {row[KEY]: row[LINKED] for row in met.collect()} == dict.fromkeys("abcd", "a")
 
 
 def test_it_reaches_none_where_its_keys_have_none(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(items, "MOST_LINKS", 3)
+    monkeypatch.setattr(fold_items, "MOST_LINKS", 3)
     assert links_met(spark, keys(spark, ("x", None)), keys(spark, *MOVES)) is None
 
 
 def test_one_that_reaches_too_many_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(items, "MOST_LINKS", 3)
+    monkeypatch.setattr(fold_items, "MOST_LINKS", 3)
     with pytest.raises(TableError, match="more than 3 key changes meet in one batch"):
         links_met(spark, keys(spark, ("a", None), ("e", None), ("g", None)), keys(spark, *MOVES))
 
@@ -42,7 +42,7 @@ def test_one_that_reaches_too_many_is_refused(spark: SparkSession, monkeypatch: 
 def test_chains_are_the_same_whether_or_not_they_are_too_many_to_be_collected(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(items, "MOST_LINKS", most)
+    monkeypatch.setattr(fold_items, "MOST_LINKS", most)
     found = links_of_all(spark, keys(spark, *MOVES))
     assert found is not None
     expected = dict.fromkeys("abc", "a") | dict.fromkeys("ef", "e") | dict.fromkeys("gh", "g")

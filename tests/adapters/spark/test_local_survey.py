@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import AHEAD, DATABASE, INITIAL, NO_PLACE, SKIPPED
-from lakeward.adapters.spark.frame_facts import lift_places, log_steps, steps_back, survey, with_ahead
-from lakeward.adapters.spark.line import to_arrow
-from lakeward.adapters.spark.local_frame import LocalFrame, in_spark
-from lakeward.adapters.spark.refused import find_refusals
+from lakeward.adapters.spark.checks.refused_files import find_refusals
+from lakeward.adapters.spark.frames.event_frame import AHEAD, DATABASE, INITIAL, NO_PLACE, SKIPPED
+from lakeward.adapters.spark.frames.frame_survey import lift_places, log_steps, steps_back, survey, with_ahead
+from lakeward.adapters.spark.frames.local_frame import LocalFrame, in_spark
+from lakeward.adapters.spark.session.compatibility import to_arrow
+from lakeward.adapters.spark.sql import names
 from lakeward.core.checks.log_restart import LogRestart
 from lakeward.core.checks.log_steps import OPEN_FOR, LogName, LogReached, SnapshotPlace
 from lakeward.core.dimension import Dimension, TableName, Within

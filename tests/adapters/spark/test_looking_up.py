@@ -13,11 +13,11 @@ import pytest
 from frames import to_frame
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.joining import made
-from lakeward.adapters.spark.sides import Side, sides
-from lakeward.adapters.spark.types import ddl
-from lakeward.adapters.tables.columns import row_columns
-from lakeward.adapters.tables.joined_sources import Reader
+from lakeward.adapters.formats.shared.joined.joined_sources import Reader
+from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.spark.joined.joined_rows import made
+from lakeward.adapters.spark.joined.sides import Side, sides
+from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Position
 from lakeward.core.history.options import ByColumn, History, Shown, Surrogate

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.names import PREFIX, quoted, text
-from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import PREFIX, quoted, text
+from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.schema import Column, Type
 
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)

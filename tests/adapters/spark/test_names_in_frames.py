@@ -9,13 +9,13 @@ import pytest
 from frames import to_frame
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.items import Key
-from lakeward.adapters.spark.joining import made
-from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.spark.resolve import ID, as_rejects, as_told, standing
-from lakeward.adapters.spark.sides import AT, renamed, sides
-from lakeward.adapters.spark.trimming import trim_chains
+from lakeward.adapters.spark.joined.joined_rows import made
+from lakeward.adapters.spark.joined.sides import AT, renamed, sides
+from lakeward.adapters.spark.merge.fold.fold_items import Key
+from lakeward.adapters.spark.merge.fold.retention import trim_chains
+from lakeward.adapters.spark.merge.resolution import ID, as_rejects, as_told, standing
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Mark, Sequences
 from lakeward.core.history.options import History

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.spark.numbering import Numbering
+from lakeward.adapters.spark.history.surrogate_numbers import Numbering
 
 pytestmark = pytest.mark.spark
 

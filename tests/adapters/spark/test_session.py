@@ -15,8 +15,8 @@ from py4j.protocol import Py4JError
 from pyspark import java_gateway
 from pyspark.errors import PySparkException
 
-from lakeward.adapters.spark import session
-from lakeward.adapters.spark.session import SETTINGS, Sessions
+from lakeward.adapters.spark.session import spark_session
+from lakeward.adapters.spark.session.spark_session import SETTINGS, Sessions
 from lakeward.core.errors import ConfigError, EngineExhausted, EngineLost, TableError
 
 
@@ -49,7 +49,7 @@ def test_java_is_started_without_a_fork_of_python_and_passes_over_ctrl_c() -> No
 
     module: Any = java_gateway
     given = module.Popen
-    with session._starting_by_exec():
+    with spark_session._starting_by_exec():
         said = "kill -INT $$; echo alive: $0; env"
         given_names = {"stdout": subprocess.PIPE, "env": {**os.environ, "a.b": "odd"}, "text": True}
         process = module.Popen(["/bin/bash", "-c", said, "a word"], preexec_fn=fail, **given_names)
@@ -125,7 +125,7 @@ def test_each_table_in_hand_has_a_fair_share_of_the_machine(
     context = SimpleNamespace(setLocalProperty=lambda name, value: pools.append((name, value)))
     conf = SimpleNamespace(isModifiable=lambda _: False)
     first = SimpleNamespace(newSession=lambda: SimpleNamespace(sparkContext=context, conf=conf))
-    monkeypatch.setattr(session, "_make_active", lambda _: None)
+    monkeypatch.setattr(spark_session, "_make_active", lambda _: None)
     sessions: Any = Sessions(set(), {}, tmp_path / "spark.log")
     sessions._first, both = first, Barrier(2)
 
@@ -138,4 +138,4 @@ def test_each_table_in_hand_has_a_fair_share_of_the_machine(
     assert all(one == again for one, again in found)
     assert {name for name, _ in pools} == {"spark.scheduler.pool"}
     assert len(pools) == len({pool for _, pool in pools}) == 2
-    assert session.LOCAL["spark.scheduler.mode"] == "FAIR"
+    assert spark_session.LOCAL["spark.scheduler.mode"] == "FAIR"

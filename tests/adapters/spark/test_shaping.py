@@ -14,12 +14,12 @@ from rule_lists import SECRETS, SOURCE, cells, quality, rules
 
 from lakeward.adapters.memory import Frame, facts_of
 from lakeward.adapters.memory.shaping import MemoryShaper
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import EVENT_COLUMNS
-from lakeward.adapters.spark.line import from_arrow, to_arrow
-from lakeward.adapters.spark.rules import pads
-from lakeward.adapters.spark.shaping import SparkShaper
-from lakeward.adapters.spark.types import to_spark
+from lakeward.adapters.spark.frames.event_frame import EVENT_COLUMNS
+from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
+from lakeward.adapters.spark.shaping.column_rules import pads
+from lakeward.adapters.spark.shaping.shaper import SparkShaper
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.types import to_spark
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, canonical
 from lakeward.core.ledger.objects import SourceObject

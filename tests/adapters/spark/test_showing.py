@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.iceberg.columns import to_iceberg
-from lakeward.adapters.spark import showing
-from lakeward.adapters.spark.line import from_arrow
+from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
+from lakeward.adapters.spark.schema_changes import changed_rows as showing
+from lakeward.adapters.spark.session.compatibility import from_arrow
 from lakeward.core.schema import Schema
 from lakeward.core.schema_changes.changed_rows import shows
 from lakeward.core.schema_changes.evolution import SchemaChange, compare

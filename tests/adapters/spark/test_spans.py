@@ -17,9 +17,9 @@ from lakeward.adapters.landed.mending import events_of_json
 from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.messages.wire import UNITS, Wire, Writing, value_of
-from lakeward.adapters.spark.inline import inline
-from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.spark.rows import KEY_MISFIT, LINE, MISFIT
+from lakeward.adapters.spark.frames.source_rows import KEY_MISFIT, LINE, MISFIT
+from lakeward.adapters.spark.sql.inline_rows import inline
+from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import MendError
 from lakeward.core.ports import Entry

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.types import ddl
-from lakeward.adapters.spark.versions import equal
+from lakeward.adapters.spark.history.versions import equal
+from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.schema import parse_type
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.adapters.spark.rows import UPSERT, Telling
+from lakeward.adapters.spark.frames.source_rows import UPSERT, Telling
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation
 from lakeward.core.schema import Schema

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.adapters.spark import names
-from lakeward.adapters.tables.companion.batches import Batches
-from lakeward.adapters.tables.companion.entries import BATCH, KIND, RECORD
+from lakeward.adapters.formats.shared.change_log.batch_log import Batches
+from lakeward.adapters.formats.shared.change_log.entries import BATCH, KIND, RECORD
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CommitConflict, LockedError, TableError
 from lakeward.core.progress import Progress

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.tables.direct_load import DirectLoad
+from lakeward.adapters.formats.shared.operations.direct_load import DirectLoad
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
 from lakeward.core.merge.facts import BatchFacts

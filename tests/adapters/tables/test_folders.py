@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.delta_rs.places import Places
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.delta_rs.locations import Places
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.core.errors import ConfigError
 
 

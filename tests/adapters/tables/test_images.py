@@ -11,9 +11,9 @@ from hudi_lake import LakeOfHudi
 from iceberg_lake import LakeOfIceberg
 from lakes import Lake, play_both
 
-from lakeward.adapters.delta.options import TableOptions as DeltaOptions
-from lakeward.adapters.hudi.options import TableOptions as HudiOptions
-from lakeward.adapters.iceberg.options import TableOptions as IcebergOptions
+from lakeward.adapters.formats.delta.options import TableOptions as DeltaOptions
+from lakeward.adapters.formats.hudi.options import TableOptions as HudiOptions
+from lakeward.adapters.formats.iceberg.options import TableOptions as IcebergOptions
 from lakeward.plugins.testing.laws.tables.image_match import pack_images
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

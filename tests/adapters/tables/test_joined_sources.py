@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.tables.joined_sources import emptied, forgotten, remembers, spliced, state_of
-from lakeward.adapters.tables.records import BatchRecord
+from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
+from lakeward.adapters.formats.shared.joined.joined_sources import emptied, forgotten, remembers, spliced, state_of
 from lakeward.core.dimension import Lateness, Ordered, Within
 from lakeward.core.errors import TableError
 from lakeward.core.events import Mark, Position

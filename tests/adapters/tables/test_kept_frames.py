@@ -8,12 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from lakeward.adapters.spark.differing import Difference
-from lakeward.adapters.tables import joining, resolve
-from lakeward.adapters.tables.joining import Joint
-from lakeward.adapters.tables.resolving import judging, verdicts
-from lakeward.adapters.tables.resolving.judging import by_judging
-from lakeward.adapters.tables.resolving.verdicts import Judged
+from lakeward.adapters.formats.shared.joined import joined_table
+from lakeward.adapters.formats.shared.joined.joined_table import Joint
+from lakeward.adapters.formats.shared.resolution import resolver
+from lakeward.adapters.formats.shared.resolution.steps import verdicts
+from lakeward.adapters.formats.shared.resolution.steps.verdicts import Judged
+from lakeward.adapters.formats.shared.resolution.strategies import whole_rows
+from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import by_judging
+from lakeward.adapters.spark.joined.difference import Difference
 from lakeward.core.merge.counts import Counts
 from lakeward.core.ports import Resolved
 
@@ -49,9 +51,9 @@ def fails(*_: object, **__: object) -> Any:
 def resolve_joined(patch: pytest.MonkeyPatch, found: Difference) -> None:
     declared = SimpleNamespace(name="dw.joined", history=None)
     joint: Any = Joint("joined", SimpleNamespace(joined=declared), *[SimpleNamespace()] * 3)  # type: ignore[arg-type]
-    patch.setattr(joining, "sides", lambda _: {})
-    patch.setattr(joining, "made", lambda *_: None)
-    patch.setattr(joining, "mirrored", lambda *_: found)
+    patch.setattr(joined_table, "sides", lambda _: {})
+    patch.setattr(joined_table, "made", lambda *_: None)
+    patch.setattr(joined_table, "mirrored", lambda *_: found)
     patch.setattr(Joint, "_needs_changes", lambda *_: False)
     patch.setattr(Joint, "_stands", lambda *_: None)
     joint._resolved(SimpleNamespace(since=(), before=(), whole=()), None, None, None)
@@ -71,11 +73,11 @@ def test_of_a_batch_of_whole_rows(monkeypatch: pytest.MonkeyPatch, step: str) ->
     plan.recalls, plan.releases, arrived.frame, rows.table = False, (), Frame(), None
     plan.evolution = SimpleNamespace(lacks=False)
     verdicts_of = Judged(frame=cast("Any", judged), sums={}, cached=[cast("Any", judged)])
-    monkeypatch.setattr(judging, "judge", lambda *_, **__: verdicts_of)
-    monkeypatch.setattr(judging, "events_of", lambda frame: frame)
-    monkeypatch.setattr(judging, "part", lambda *_: (Frame(), None))
-    monkeypatch.setattr(judging, "counts", lambda *_: (Counts(), 1, 0))
-    monkeypatch.setattr(judging, step, fails)
+    monkeypatch.setattr(whole_rows, "judge", lambda *_, **__: verdicts_of)
+    monkeypatch.setattr(whole_rows, "events_of", lambda frame: frame)
+    monkeypatch.setattr(whole_rows, "part", lambda *_: (Frame(), None))
+    monkeypatch.setattr(whole_rows, "counts", lambda *_: (Counts(), 1, 0))
+    monkeypatch.setattr(whole_rows, step, fails)
     with pytest.raises(Full):
         by_judging(kept, plan, arrived, rows)
     assert not judged.is_kept
@@ -98,8 +100,8 @@ def test_of_a_full_load_that_takes_the_place_of_all_rows(monkeypatch: pytest.Mon
     kept: Any = SimpleNamespace(spark=fails)
     plan: Any = SimpleNamespace(dimension=SimpleNamespace(history=None, is_soft=False))
     frame: Any = None
-    monkeypatch.setattr(resolve, "merge", lambda *_: resolved)
-    monkeypatch.setattr(resolve, "Rows", lambda *_: judged)
+    monkeypatch.setattr(resolver, "merge", lambda *_: resolved)
+    monkeypatch.setattr(resolver, "Rows", lambda *_: judged)
     with pytest.raises(Full):
-        resolve.reload(kept, plan, frame, None)
+        resolver.reload(kept, plan, frame, None)
     assert not judged.is_kept

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from tries import tries
 from types_of_columns import DECIMALS, SIMPLE, TYPES
 
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.histories import remembered_types
-from lakeward.adapters.tables.columns import row_columns
-from lakeward.adapters.tables.companion import entries as companion
-from lakeward.adapters.tables.records import BatchRecord
-from lakeward.adapters.tables.small.batch import read_batch
-from lakeward.adapters.tables.small.entries import Entries, plain
-from lakeward.adapters.tables.small.key_texts import KeyTexts
-from lakeward.adapters.tables.small.memory import _Entries, read_memory
-from lakeward.adapters.tables.small.values import arrow_type, key_rows
-from lakeward.adapters.tables.small.versions import ShownVersions, VersionReader
+from lakeward.adapters.formats.shared.change_log import entries as companion
+from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
+from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type, key_rows
+from lakeward.adapters.formats.shared.small_batches.batch import read_batch
+from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries, plain
+from lakeward.adapters.formats.shared.small_batches.change_log_reader import _Entries, read_memory
+from lakeward.adapters.formats.shared.small_batches.key_texts import KeyTexts
+from lakeward.adapters.formats.shared.small_batches.version_rows import ShownVersions, VersionReader
+from lakeward.adapters.spark.history.version_rows import remembered_types
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, Sequences, canonical, key_of
 from lakeward.core.history.options import History, Shown, Surrogate

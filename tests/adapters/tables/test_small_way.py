@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 from repository import ROOT
 
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.local_frame import LocalFrame
-from lakeward.adapters.tables.partitions import Partitions
-from lakeward.adapters.tables.resolve import resolved_by
-from lakeward.adapters.tables.small import settled_batch
-from lakeward.adapters.tables.small.memory import MOST_ENTRIES, read_memory
-from lakeward.adapters.tables.small.settling import by_settling
-from lakeward.adapters.tables.small.way import CORE, NotSmall, reason_for_spark
-from lakeward.adapters.tables.text_sets import TextSet
+from lakeward.adapters.formats.shared.resolution.resolver import resolved_by
+from lakeward.adapters.formats.shared.rows.partition_values import Partitions
+from lakeward.adapters.formats.shared.rows.text_sets import TextSet
+from lakeward.adapters.formats.shared.small_batches import settled_batch
+from lakeward.adapters.formats.shared.small_batches.change_log_reader import MOST_ENTRIES, read_memory
+from lakeward.adapters.formats.shared.small_batches.eligibility import CORE, NotSmall, reason_for_spark
+from lakeward.adapters.formats.shared.small_batches.resolver import by_settling
+from lakeward.adapters.spark.frames.local_frame import LocalFrame
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Deletes, Dimension, Match, TableName
 from lakeward.core.events import Operation, Position
 from lakeward.core.history.options import History
@@ -124,9 +124,9 @@ def remembers_too_much(_patch: pytest.MonkeyPatch) -> str:
 
 
 def test_the_rows_of_joined_tables_are_worked_out_in_modules_that_do_not_know_this_way() -> None:
-    written = [path.read_text("utf-8") for path in (ROOT / "adapters/tables").glob("join*.py")]
+    written = [path.read_text("utf-8") for path in (ROOT / "adapters/formats/shared/joined").glob("join*.py")]
     assert written
-    assert not any(word in text for text in written for word in ("resolved_by", "tables.small"))
+    assert not any(word in text for text in written for word in ("resolved_by", "small_batches"))
 
 
 EMPTY = TextSet(words=("",))

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from lakeward.adapters.spark.resolve import FILE, POS
-from lakeward.adapters.tables.small import stored_files
-from lakeward.adapters.tables.small.stored_files import MOST_FILES, StoredFile, read_rows
+from lakeward.adapters.formats.shared.storage import parquet_files
+from lakeward.adapters.formats.shared.storage.parquet_files import MOST_FILES, StoredFile, read_rows
+from lakeward.adapters.spark.merge.resolution import FILE, POS
 
 Row = Mapping[str, Any]
 
@@ -119,7 +119,7 @@ def test_a_renamed_column_is_found_by_what_it_was_called() -> None:
 
 def test_a_row_group_is_read_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """No memory grows with its size; each piece begins where the one before it ends."""
-    monkeypatch.setattr(stored_files, "_ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr(parquet_files, "_ROWS_AT_A_TIME", 2)
     rows = pa.table({"id": list(range(9))})
     found = read_rows([_file(rows)], _same, rows.schema, pa.table({"id": [0, 2, 5, 8]}))
     assert found is not None
@@ -134,8 +134,8 @@ def test_nothing_is_sought_in_row_groups_without_such_keys(monkeypatch: pytest.M
         read.append(args[2])
         return original(*args)
 
-    original = stored_files._Reader._read
-    monkeypatch.setattr(stored_files._Reader, "_read", spied)
+    original = parquet_files._Reader._read
+    monkeypatch.setattr(parquet_files._Reader, "_read", spied)
     rows = pa.table({"id": list(range(9))})
     found = read_rows([_file(rows)], _same, rows.schema, pa.table({"id": [4]}))
     assert found is not None
@@ -169,5 +169,5 @@ def test_what_only_spark_knows_to_read_is_left_to_it(stored: Any, wanted: pa.Sch
 
 def test_large_files_are_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has more than one machine."""
-    monkeypatch.setattr(stored_files, "_MOST_BYTES", 1)
+    monkeypatch.setattr(parquet_files, "_MOST_BYTES", 1)
     assert read_rows([_file(pa.table({"id": [1]}))], _same, _INT, pa.table({"id": [1]})) is None

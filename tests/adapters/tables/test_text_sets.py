@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.line import from_arrow
-from lakeward.adapters.tables.text_sets import TextSet
+from lakeward.adapters.formats.shared.rows.text_sets import TextSet
+from lakeward.adapters.spark.session.compatibility import from_arrow
 
 PIECES = [
     "",

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.delta_rs.beside import DeltaBeside
-from lakeward.adapters.delta_rs.keeping import DeltaEarlier
-from lakeward.adapters.delta_rs.places import Places
-from lakeward.adapters.iceberg.beside import IcebergBeside
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.keeping import IcebergEarlier
-from lakeward.adapters.iceberg.options import IcebergOptions
-from lakeward.adapters.tables import records
-from lakeward.adapters.tables.beside import CHANGES
-from lakeward.adapters.tables.companion.entries import BATCH, DELETE, KIND, RECORD
-from lakeward.adapters.tables.undoing import KeepingEarlier, TableVersions
+from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaEarlier
+from lakeward.adapters.formats.delta_rs.locations import Places
+from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.iceberg.side_tables.change_log_versions import IcebergEarlier
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.formats.shared.change_log import batch_record
+from lakeward.adapters.formats.shared.change_log.entries import BATCH, DELETE, KIND, RECORD
+from lakeward.adapters.formats.shared.operations.rollback import KeepingEarlier, TableVersions
+from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.ports import Ack, Version
@@ -168,7 +168,7 @@ def test_who_looks_again_at_a_table_that_went_on_finds_what_was_said_by_then(
     for batch in (5, 6, 7):
         add(kept, BATCH, batch, json.dumps(batches))
     said = Ack(code="LEDGER-001", about=("a",), by="me", reason=None, at=1, epoch=1)
-    add(kept, "ack", 6, records.written_word(said))
+    add(kept, "ack", 6, batch_record.written_word(said))
     for _ in range(2):
         with pytest.raises(TableError, match="rolled back to batch 5"):
             kept.recall(Progress(batch=5))

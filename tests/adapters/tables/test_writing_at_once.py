@@ -14,18 +14,18 @@ from delta_lake import LakeOfDelta
 from iceberg_lake import LakeOfIceberg
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.delta_rs import beside as delta
-from lakeward.adapters.delta_rs.beside import DeltaBeside
-from lakeward.adapters.delta_rs.places import Places
-from lakeward.adapters.iceberg import beside as iceberg
-from lakeward.adapters.iceberg.beside import IcebergBeside
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.options import IcebergOptions
-from lakeward.adapters.spark import names
-from lakeward.adapters.tables.beside import CHANGES
-from lakeward.adapters.tables.companion import trimming
-from lakeward.adapters.tables.companion.entries import KIND, RECORD
-from lakeward.adapters.tables.small.values import arrow_type
+from lakeward.adapters.formats.delta_rs import side_table as delta
+from lakeward.adapters.formats.delta_rs.locations import Places
+from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.iceberg.side_tables import side_table as iceberg
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.formats.shared.change_log import retention
+from lakeward.adapters.formats.shared.change_log.entries import KIND, RECORD
+from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
+from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
+from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
@@ -177,7 +177,7 @@ def script() -> Script:
 def test_who_trims_keeps_what_another_process_has_remembered_of_the_next_batch(
     kind: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     lake = LAKES[kind](spark, tmp_path)
     player, other = Player(script(), lake), Player(script(), lake)
     remembered: list[Any] = []

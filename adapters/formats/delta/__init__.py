@@ -1,0 +1,36 @@
+"""The table format `delta`: Delta Lake tables, exact and restartable."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+from lakeward.adapters.formats.delta.checks import check
+from lakeward.adapters.formats.delta.options import DeltaOptions, TableOptions
+from lakeward.adapters.formats.shared.options.declared_columns import check_declared, options_of
+from lakeward.core.errors import SetupError
+from lakeward.core.ports import Target
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+
+def build(options: Options, runtime: Runtime) -> Target[Any]:
+    """Make the lake from the table [target] and what each table says of how it is made."""
+    if importlib.util.find_spec("deltalake") is None:
+        raise SetupError(
+            "Delta tables need the package deltalake, and it is not installed",
+            todo="Install it: `pip install 'lakeward[delta]'`.",
+        )
+    from lakeward.adapters.formats.delta.lake import DeltaLake  # noqa: PLC0415  # deltalake is imported when it is needed
+
+    own = {name: value for name, value in options.items() if name != "tables"}
+    tables = options_of(TableOptions, options["tables"], runtime)
+    lake = DeltaLake(validated(DeltaOptions, own, str(runtime.file), within="target"), tables, runtime)
+    check_declared(lake, tables, runtime, check)
+    return lake
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the table format `delta`."""
+    registry.formats.add("delta", build)

@@ -1,0 +1,68 @@
+"""What a Delta table cannot be made with, or changed to; all of it is said before anything is written."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Final
+
+from lakeward.adapters.formats.delta.options import TableOptions
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+
+_CHANGES_OF_OURS: Final = (
+    "delta.appendOnly",
+    "delta.enableDeletionVectors",
+    "delta.columnMapping.mode",
+    "delta.setTransactionRetentionDuration",  # the table would forget at which batch it is
+)
+
+FEED: Final = "delta.enableChangeDataFeed"
+
+_UNORDERED: Final = {"partition_by": (), "cluster_by": ("boolean",)}
+"""Types of which Delta keeps no least and greatest value, by which it clusters."""
+
+
+def check(dimension: Dimension, options: TableOptions) -> None:
+    """Refuse, before anything is written, what the table could not be made with."""
+    for name in options.partition_by:
+        _check_column(dimension, "partition_by", name)
+    for name in options.cluster_by:
+        _check_column(dimension, "cluster_by", name)
+    for name in options.properties:
+        if name in _CHANGES_OF_OURS:
+            raise ConfigError(
+                f"{dimension.name}: {name} is not for `properties` to say",
+                todo="`write_mode` says whether there are deletion vectors; lakeward maps columns where it must, "
+                "and asks the table at which batch it is.",
+            )
+
+
+def check_renames(dimension: Dimension, renames: Mapping[str, str], *, has_feed: bool) -> None:
+    """Refuse other names for columns where there is a change data feed: Delta commits none together with rows."""
+    if not has_feed or not renames:
+        return
+    old, new = next(iter(renames.items()))
+    raise ConfigError(
+        f"{dimension.name}: {old!r} cannot be renamed: the table has a change data feed",
+        found=f"it would be called {new!r}, and {FEED} is true",
+        todo=f"Take the rename out of the settings. Or let the readers of the feed come to its end, set {FEED} to "
+        "'false' in Spark (`ALTER TABLE … SET TBLPROPERTIES`), run, and set it to 'true' again.",
+    )
+
+
+def _check_column(dimension: Dimension, option: str, name: str) -> None:
+    column = dimension.schema.find(name)
+    if column is None:
+        near = difflib.get_close_matches(name, dimension.schema.names, n=1)
+        raise ConfigError(
+            f"{dimension.name}: {name!r} under {option} names no column",
+            found="the columns are " + ", ".join(dimension.schema.names),
+            todo=f"Did you mean {near[0]!r}?" if near else "Delta knows no transforms: name a column.",
+        )
+    if column.type.is_nested or column.type.name in ("binary", *_UNORDERED[option]):
+        raise ConfigError(
+            f"{dimension.name}: rows cannot be put together by {name!r}",
+            found=f"it is {column.type}, under {option}",
+            todo="Delta takes columns of plain types: choose another, or none.",
+        )

@@ -1,0 +1,96 @@
+"""Delta's own classes, reached through the session's JVM.
+
+A commit made here carries rows, deletes and progress in one version of the log
+(`docs/decisions/0012`). The classes are those of the jar that the line pins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, cast
+
+from deltalake.exceptions import DeltaError
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.formats.delta.session import CATALOG, EXTENSION
+from lakeward.adapters.formats.delta_rs import commit_failures
+from lakeward.adapters.formats.shared.operations.commit_failures import committing_by
+from lakeward.adapters.spark.session.compatibility import line
+from lakeward.adapters.spark.session.errors import causes, was_made_meanwhile
+from lakeward.core.errors import SetupError
+
+_LOST_RACE: Final = tuple(
+    f"io.delta.exceptions.{name}" for name in ("Concurrent", "MetadataChanged", "ProtocolChanged")
+)
+
+
+class Jvm:
+    """The few doors into Delta's Java and Scala classes that lakeward uses."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        gateway = cast("Any", spark.sparkContext._gateway)  # the only way to Java there is
+        self.root: Any = gateway.jvm
+        self.delta: Any = gateway.jvm.org.apache.spark.sql.delta
+        if EXTENSION not in str(spark.conf.get("spark.sql.extensions", "")):
+            raise SetupError(
+                "Spark was started without Delta Lake",
+                found=f"`spark.sql.extensions` lacks {EXTENSION}",
+                todo=f"Start it with that extension and `spark.sql.catalog.spark_catalog` = {CATALOG} "
+                "(on Glue: --datalake-formats delta).",
+            )
+
+    @property
+    def is_of_3_5(self) -> bool:
+        """Whether it is the Delta of Spark 3.5, of which some methods have other parameters."""
+        return line() == "3.5"
+
+    def single(self, package: Any, name: str) -> Any:
+        """Return the one instance of a Scala object."""
+        return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+    def log(self, path: str) -> Any:
+        """Return the log of a table."""
+        return self.single(self.delta, "DeltaLog").forTable(self.spark._jsparkSession, path)
+
+    def snapshot(self, path: str) -> Any:
+        """Return a table as it is now."""
+        return self.log(path).update(False, self.none, self.none)
+
+    def snapshot_at(self, path: str, version: int) -> Any:
+        """Return a table as it was at a version."""
+        more = [] if self.is_of_3_5 else [False]  # whether to refuse a version older than the files that are kept
+        return self.log(path).getSnapshotAt(version, self.none, self.none, *more)
+
+    @property
+    def none(self) -> Any:
+        """Scala's None."""
+        return self.root.scala.Option.empty()
+
+    def some(self, value: Any) -> Any:
+        """Return a value as an Option of Scala."""
+        return self.root.scala.Option.apply(value)
+
+    def seq(self, items: Iterable[Any]) -> Any:
+        """Return an immutable Seq of Scala."""
+        made = self.root.java.util.ArrayList()
+        for item in items:
+            made.add(item)
+        return self.root.scala.collection.JavaConverters.asScalaBuffer(made).toSeq()
+
+    def items(self, seq: Any) -> Sequence[Any]:
+        """Return the items of a Seq of Scala."""
+        return list(self.root.scala.collection.JavaConverters.seqAsJavaList(seq))
+
+
+def lost_race(error: BaseException) -> bool:
+    """Whether Delta refused a commit for what another writer did: then nothing of it is in the table."""
+    names = list(causes(error))
+    is_raced = was_made_meanwhile(error) or commit_failures.lost_race(error)
+    return is_raced or any(name.startswith(_LOST_RACE) for name in names)
+
+
+def committing(what: str) -> AbstractContextManager[None]:
+    """Say in a person's words why a commit failed, and whether it lost a race."""
+    return committing_by(what, (DeltaError,), lost_race)

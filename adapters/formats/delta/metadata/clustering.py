@@ -1,0 +1,40 @@
+"""By which columns a Delta table is clustered, as its log says; no Spark is needed.
+
+It is metadata of the domain `delta.clustering` (Delta's protocol, "Clustered Table"), with the names that columns
+have in files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from deltalake import DeltaTable
+
+from lakeward.adapters.formats.delta.metadata.progress import checkpoints, commits_in, domains_of, file_of
+from lakeward.adapters.formats.shared.storage.folder import Folder
+
+_DOMAIN: Final = "delta.clustering"
+_PHYSICAL: Final = "delta.columnMapping.physicalName"
+
+
+def clustered_by(table: DeltaTable, log: Folder) -> Sequence[str]:
+    """Return the columns that rows of a table are clustered by, in order; none, where they are not."""
+    found = next((one for one in _domains(log, table.version()) if one["domain"] == _DOMAIN), None)
+    if found is None or found.get("removed"):
+        return ()
+    fields = json.loads(table.schema().to_json())["fields"]
+    names = {field["metadata"].get(_PHYSICAL, field["name"]): field["name"] for field in fields}
+    paths = json.loads(found["configuration"])["clusteringColumns"]
+    return tuple(".".join([names.get(first, first), *rest]) for first, *rest in paths)
+
+
+def _domains(log: Folder, upto: int) -> Iterator[Mapping[str, Any]]:
+    """Yield the domains of metadata of a version, the newest word on each first."""
+    newest = next(iter(checkpoints(log, upto)), None)
+    since = -1 if newest is None else int(newest.split(".")[0])
+    for version in sorted((number for number in commits_in(log) if since < number <= upto), reverse=True):
+        yield from domains_of(log, file_of(version))
+    if newest is not None:
+        yield from domains_of(log, newest)

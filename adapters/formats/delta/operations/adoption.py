@@ -1,0 +1,149 @@
+"""A Delta table that another engine wrote, and what makes it one of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import deltalake
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.formats.delta import ddl
+from lakeward.adapters.formats.delta.java import Jvm, committing
+from lakeward.adapters.formats.delta.writes.change import Change
+from lakeward.adapters.formats.delta_rs.columns import columns_in
+from lakeward.adapters.formats.delta_rs.locations import Places
+from lakeward.adapters.formats.shared.operations.commit_failures import staging
+from lakeward.adapters.formats.shared.rows.system_columns import check_names
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import CommitConflict
+from lakeward.core.ports import Commit
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Schema
+from lakeward.core.schema_changes.evolution import SchemaChange
+
+_DOMAINS: Final = "domainMetadata"
+_WRITTEN: Final = frozenset(
+    {
+        *("appendOnly", "invariants", "checkConstraints", "generatedColumns", "identityColumns"),
+        *("changeDataFeed", "columnMapping", "deletionVectors", _DOMAINS, "timestampNtz", "allowColumnDefaults"),
+        *("typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "inCommitTimestamp"),
+        *("rowTracking", "clustering", "checkpointProtection"),
+    }
+)
+"""The features of writers that stand in no batch's way; how some of them are used is asked of the columns."""
+
+_DROPPABLE: Final = frozenset(
+    {
+        *("catalogManaged", "coordinatedCommits-preview", "materializePartitionColumns"),
+        "redirectReaderWriter-preview",
+    }
+)
+"""The others of which Delta 4.4 can rid a table: its `RemovableFeature`."""
+
+_BY_COLUMN: Final = {
+    "delta.generationExpression": "is computed by the table",
+    "delta.identity.start": "is numbered by the table",
+    "delta.invariants": "has an invariant",
+}
+"""What the metadata of a column says that would have Delta refuse or change what the source sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaTheirs:
+    """A table as it was loaded."""
+
+    jvm: Jvm
+    name: TableName
+    places: Places
+    table: deltalake.DeltaTable
+
+    @property
+    def path(self) -> str:
+        """Where it lies, as Spark is told."""
+        return self.places.of(self.name)
+
+    @property
+    def state(self) -> str:
+        """The number of its version."""
+        return str(self.table.version())
+
+    def columns(self) -> Schema:
+        """Return its columns."""
+        return columns_in(self.table.schema(), str(self.name))
+
+    def refused(self, dimension: Dimension) -> Sequence[str]:
+        """Return what it has that a batch could not be written to."""
+        check_names(dimension, ddl.RESERVED, "Spark")
+        return [*self._refused_features(), *self._refused_columns(dimension.key)]
+
+    def _refused_features(self) -> Iterator[str]:
+        unknown = set(self.table.protocol().writer_features or ()) - _WRITTEN
+        for feature in sorted(unknown):
+            way = f" (`ALTER TABLE … DROP FEATURE '{feature}'`)" if feature in _DROPPABLE else ""
+            yield f"it has the table feature {feature}{way}"
+        settings = self.table.metadata().configuration
+        if settings.get("delta.appendOnly") == "true":
+            yield "it takes no updates or deletes (`delta.appendOnly`)"
+        for name in sorted(settings):
+            if name.startswith("delta.constraints."):
+                yield f"it has the constraint {name.removeprefix('delta.constraints.')}"
+
+    def _refused_columns(self, key: Sequence[str]) -> Iterator[str]:
+        fields: Sequence[Mapping[str, Any]] = json.loads(self.table.schema().to_json())["fields"]
+        for field in fields:
+            for name, words in _BY_COLUMN.items():
+                if name in field["metadata"]:
+                    yield f"its column {field['name']} {words}"
+            if not field["nullable"] and field["name"] not in key:
+                yield (
+                    f"its column {field['name']} is NOT NULL, and the source may send NULL "
+                    f"(`ALTER TABLE … ALTER COLUMN {field['name']} DROP NOT NULL`)"
+                )
+            for path in _not_null(field["type"], field["name"]):
+                yield (
+                    f"its field {path} is NOT NULL, and the source may send NULL "
+                    f"(`ALTER TABLE … ALTER COLUMN {path} DROP NOT NULL`)"
+                )
+
+    def rows(self) -> DataFrame:
+        """Return all rows."""
+        return self.jvm.spark.read.format("delta").option("versionAsOf", self.table.version()).load(self.path)
+
+    def take_over(self, changes: Sequence[SchemaChange], progress: Progress) -> Commit:
+        """Commit a version with the same files, more columns, and the progress.
+
+        Where the table has no domains of metadata, a version before it allows them.
+        """
+        with committing(str(self.name)), self.places.apart(self.name):
+            expected = self.table.version()
+            if _DOMAINS not in (self.table.protocol().writer_features or ()):
+                ddl.enable(self.jvm.spark, self.path, dict(ddl.OURS))
+                expected += 1
+            snapshot = self.jvm.snapshot(self.path)
+            if int(snapshot.version()) != expected:
+                raise CommitConflict(
+                    f"{self.name}: another writer has just committed to the table", todo="Ask again."
+                )
+            change = Change(self.jvm, self.path, snapshot)
+            with staging(str(self.name), change, "Delta"):
+                change.evolve(changes)
+                return change.commit(progress, 0, 0)
+
+
+def _not_null(type_: Any, path: str) -> Iterator[str]:
+    """Return the paths of the fields of structs that are NOT NULL, as the JSON of Delta's protocol says it.
+
+    Of the elements of lists and the values of maps Delta enforces nothing.
+    """
+    if isinstance(type_, str):
+        return
+    for field in type_.get("fields", ()):
+        if not field["nullable"]:
+            yield f"{path}.{field['name']}"
+        yield from _not_null(field["type"], f"{path}.{field['name']}")
+    for part, name in (("elementType", "element"), ("keyType", "key"), ("valueType", "value")):
+        if part in type_:
+            yield from _not_null(type_[part], f"{path}.{name}")

@@ -1,0 +1,98 @@
+"""How a Delta table with rows is made, against what its settings say.
+
+Properties change, deletion vectors with them; partitions do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from deltalake import DeltaTable as Log
+
+from lakeward.adapters.formats.delta import ddl
+from lakeward.adapters.formats.delta.checks import check
+from lakeward.adapters.formats.delta.java import Jvm, committing
+from lakeward.adapters.formats.delta.metadata.clustering import clustered_by
+from lakeward.adapters.formats.delta.metadata.progress import log_of
+from lakeward.adapters.formats.delta.options import TableOptions
+from lakeward.adapters.formats.shared.storage.folder import Folder
+from lakeward.core.ports import LayoutChange
+
+if TYPE_CHECKING:
+    from lakeward.adapters.formats.delta.table import DeltaTable
+
+_VECTORS: Final = "delta.enableDeletionVectors"
+_MODES: Final = {"true": "merge-on-read", "false": "copy-on-write"}
+_HOW: Final = {
+    "merge-on-read": "from the next batch on deleted rows are marked in vectors, which every reader must know",
+    "copy-on-write": "from the next batch on files are written anew; vectors that there are stay until theirs is",
+}
+
+
+class DeltaLayout:
+    """The layout of one table."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self.table = table
+
+    def differences(self) -> Sequence[LayoutChange]:
+        """Return what its settings name and it has otherwise."""
+        places, name = self.table.places, self.table.dimension.name
+        found = places.load(name)
+        return () if found is None else tuple(_differences(found, log_of(places, name), self.table.options))
+
+    def change(self, changes: Sequence[LayoutChange]) -> None:
+        """Make it as its settings say: clustering and all else are a commit each, which a crash may part."""
+        check(self.table.dimension.stored, self.table.options)
+        spark = Jvm(self.table.spark()).spark
+        properties = dict(_property(change) for change in changes if change.option != "cluster_by")
+        name = self.table.dimension.name
+        with committing(str(name)), self.table.places.apart(name):
+            if len(properties) < len(changes):
+                ddl.cluster(spark, self.table.path, self.table.options.cluster_by)
+            if properties:
+                ddl.enable(spark, self.table.path, properties)
+
+
+def _differences(table: Log, log: Folder, options: TableOptions) -> Iterator[LayoutChange]:
+    named, metadata = options.model_fields_set, table.metadata()
+    if "partition_by" in named and options.partition_by != list(metadata.partition_columns):
+        yield LayoutChange(
+            option="partition_by",
+            before=_listed(metadata.partition_columns),
+            after=_listed(options.partition_by),
+            refused="Delta partitions a table once, when it is made.",
+            todo=f"Write partition_by = {list(metadata.partition_columns)}, or drop the table to load it anew.",
+        )
+    clusters = list(clustered_by(table, log)) if "cluster_by" in named else []
+    if clusters != options.cluster_by:
+        yield _clustering(metadata.partition_columns, clusters, options.cluster_by)
+    has: Mapping[str, str | None] = metadata.configuration
+    mode = _MODES.get(has.get(_VECTORS) or "false", "copy-on-write")
+    if "write_mode" in named and mode != options.write_mode:
+        yield LayoutChange(option="write_mode", before=mode, after=options.write_mode, how=_HOW[options.write_mode])
+    for name, value in options.properties.items():
+        if has.get(name) != value:
+            before = has.get(name) or "not set"
+            yield LayoutChange(option=name, before=before, after=value, how="a property of the table")
+
+
+def _clustering(partitions: Sequence[str], before: Sequence[str], after: Sequence[str]) -> LayoutChange:
+    how = "of files that OPTIMIZE writes from now on"
+    change = LayoutChange(option="cluster_by", before=_listed(before), after=_listed(after), how=how)
+    if not partitions:
+        return change
+    why = f"It is partitioned by {_listed(partitions)}, and Delta clusters no such table."
+    return replace(change, refused=why, todo="Take `cluster_by` out, or drop the table to load it anew.")
+
+
+def _property(change: LayoutChange) -> tuple[str, str]:
+    if change.option == "write_mode":
+        return _VECTORS, str(change.after == "merge-on-read").lower()
+    return change.option, change.after
+
+
+def _listed(items: Sequence[str]) -> str:
+    return ", ".join(items) or "none"

@@ -1,0 +1,149 @@
+"""Keeping a Delta table in shape, through Delta's own REORG, OPTIMIZE and VACUUM.
+
+Their commits carry no progress: that is found behind them, as behind those of any other writer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.formats.delta.java import Jvm, committing
+from lakeward.adapters.spark.sql.names import quoted
+from lakeward.core.errors import ConfigError
+from lakeward.core.ports import Care, Cared
+
+if TYPE_CHECKING:
+    from lakeward.adapters.formats.delta.table import DeltaTable
+
+_HOUR: Final = 3_600_000_000
+_DAY: Final = 24 * _HOUR
+
+_RETENTION: Final = "delta.deletedFileRetentionDuration"
+
+_SIZE: Final = "spark.databricks.delta.optimize.{}FileSize"
+
+_IS_SMALL: Final = 0.75
+"""A file of less than this share of the size that is wanted is a small one, as with Iceberg."""
+
+_DELETED: Final = "coalesce(deletionVector.cardinality, 0) / get_json_object(stats, '$.numRecords')"
+_FILES: Final = ("path", "size", f"{_DELETED} AS deleted", "to_json(partitionValues) AS partition")
+
+
+class DeltaMaintenance:
+    """Care of one table; what stands beside it takes care of itself."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self.table = table
+
+    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+        """Write anew the files that are due for their deleted rows or their size; then remove what is old.
+
+        Raises ConfigError for a number of versions that are to stay, as VACUUM goes by time alone, and for versions
+        that are to stay for longer than the table remembers which files they have.
+        """
+        if care.keep_last > 1:
+            raise ConfigError(
+                f"{self.table.dimension.name}: `keep_last` is not for Delta tables",
+                found=f"{care.keep_last} versions are to stay, whatever their age; VACUUM goes by their age alone",
+                todo="Take it out of `maintain`, and let `snapshots` say for how long versions stay.",
+            )
+        if self.table.places.load(self.table.dimension.name) is None:
+            return Cared()
+        with committing(str(self.table.dimension.name)):
+            jvm = Jvm(self.table.spark())
+            if _vacuums(care) and not (is_dry and _RETENTION in self.table.options.properties):
+                self._check_age(care, self._retention(jvm))
+            every = DataFrame(jvm.snapshot(self.table.path).allFiles().toDF(), jvm.spark).selectExpr(*_FILES)
+            worn, small = _worn(every, care), _small(every, care)
+            due = worn.unionByName(small).distinct()
+            files, size = due.selectExpr("count(*)", "coalesce(sum(size), 0)").collect()[0]
+            if not is_dry and files:
+                with self.table.places.apart(self.table.dimension.name):
+                    self._write_anew(jvm.spark, care, purges=not worn.isEmpty(), packs=not small.isEmpty())
+            removed = self._vacuum(jvm, care, is_dry=is_dry)
+        return Cared(files=int(files), bytes=int(size), orphans=removed)
+
+    def _write_anew(self, spark: SparkSession, care: Care, *, purges: bool, packs: bool) -> None:
+        name = f"delta.{quoted(self.table.path)}"
+        if purges:
+            spark.sql(f"REORG TABLE {name} APPLY (PURGE)").collect()
+        if packs:
+            sizes = {"max": care.file_size, "min": int(care.file_size * _IS_SMALL)}
+            with _set(spark, {_SIZE.format(of): str(size) for of, size in sizes.items()}):
+                spark.sql(f"OPTIMIZE {name}").collect()
+
+    def _retention(self, jvm: Jvm) -> int:
+        """Return for how long the table keeps, and knows, what it no longer has, in microseconds."""
+        metadata = jvm.snapshot(self.table.path).metadata()
+        return int(jvm.single(jvm.delta, "DeltaLog").tombstoneRetentionMillis(metadata)) * 1000
+
+    def _check_age(self, care: Care, retention: int) -> None:
+        """Refuse an age of versions beyond that.
+
+        A checkpoint names no file that was removed longer ago than that; VACUUM takes such a file for one of
+        nobody, whatever it is told to retain, once the file itself is as old.
+        """
+        keep = care.keep or 0
+        if keep <= retention:
+            return
+        days = math.ceil(keep / _DAY)
+        raise ConfigError(
+            f"{self.table.dimension.name}: `snapshots` is longer than the table remembers their files",
+            found=f"snapshots of {keep / _DAY:g} days are to stay, and `{_RETENTION}` is "
+            f"{retention / _DAY:g} days: VACUUM would take away files that they have",
+            todo=f'Give the table `properties = {{ "{_RETENTION}" = "interval {days} days" }}`, or a shorter '
+            "`snapshots` under `maintain`.",
+        )
+
+    def _vacuum(self, jvm: Jvm, care: Care, *, is_dry: bool) -> tuple[str, ...]:
+        """Remove the files that only versions older than the policy need, and those of nobody; return which.
+
+        VACUUM tells the two not apart, so neither may be kept for ever; and what the table itself says it keeps
+        (`delta.deletedFileRetentionDuration`) it keeps.
+        """
+        if not _vacuums(care):
+            return ()
+        hours = math.ceil(max(care.keep or 0, care.orphans or 0, self._retention(jvm)) / _HOUR)
+        vacuum = f"VACUUM delta.{quoted(self.table.path)} RETAIN {hours} HOURS"
+        due = sorted(str(row[0]) for row in jvm.spark.sql(f"{vacuum} DRY RUN").collect())
+        if due and not is_dry:
+            jvm.spark.sql(vacuum).collect()
+        return tuple(due)
+
+
+def _vacuums(care: Care) -> bool:
+    """Whether files are ever removed."""
+    return care.keep is not None and care.orphans is not None
+
+
+def _worn(files: DataFrame, care: Care) -> DataFrame:
+    """Return the files with deleted rows: REORG takes all of them, once one has as many as the policy says."""
+    if care.deleted is None or files.where(f"deleted > 0 AND deleted >= {care.deleted}").isEmpty():
+        return files.limit(0)
+    return files.where("deleted > 0")
+
+
+def _small(files: DataFrame, care: Care) -> DataFrame:
+    """Return the small files, once a partition has as many as the policy says; one alone stays as it is."""
+    small = files.where(f"size < {int(care.file_size * _IS_SMALL)}")
+    several = small.groupBy("partition").count().where("count > 1")
+    if care.small is None or several.where(f"count >= {care.small}").isEmpty():
+        return files.limit(0)
+    return small.join(several.select("partition"), "partition", "left_semi").select(*files.columns)
+
+
+@contextmanager
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Give a session settings while the context lasts."""
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)

@@ -1,0 +1,1 @@
+"""Writes to Delta tables: data files, deletion vectors, and the commit of a change."""

@@ -1,0 +1,222 @@
+"""One change to a Delta table: staged file by file, then committed whole or taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.formats.delta.java import Jvm, lost_race
+from lakeward.adapters.formats.delta.metadata.progress import SCHEMA
+from lakeward.adapters.formats.delta.writes.data_files import DataFiles
+from lakeward.adapters.formats.delta.writes.deletion_vectors import deletions
+from lakeward.adapters.formats.delta.writes.new_files import write_deletions, write_rows
+from lakeward.adapters.formats.delta.writes.schema_evolution import renamed, with_changes
+from lakeward.adapters.formats.delta.writes.transaction import commit, operation_of, read_batch, with_columns
+from lakeward.adapters.spark.merge.resolution import FILE, POS
+from lakeward.adapters.spark.sql.inline_rows import inline
+from lakeward.adapters.spark.sql.names import text
+from lakeward.core.errors import CommitConflict, ConservationError, TableError
+from lakeward.core.ports import Commit
+from lakeward.core.progress import Progress
+from lakeward.core.schema_changes.evolution import SchemaChange
+
+_VECTOR: Final = {"filePath": "string", "deletionVectorId": "string"}
+"""What Delta's own writer of deletion vectors asks of each file, besides the numbers of its rows."""
+
+
+class Change:
+    """Files that a commit will add and remove, all of them written, none of them visible.
+
+    `snapshot` is the version that was read, with its `files`: whatever was committed since is a conflict.
+    """
+
+    def __init__(
+        self, jvm: Jvm, path: str, snapshot: Any, files: DataFiles | None = None, *, has_vectors: bool = False
+    ) -> None:
+        self.jvm = jvm
+        self.files = files
+        self.path = path
+        self.snapshot = snapshot
+        self.has_vectors = has_vectors
+        self.log = jvm.log(path)
+        self.transaction = self.log.startTransaction(jvm.none, jvm.some(snapshot))
+        self.transaction.readWholeTable()
+        self.batch = read_batch(jvm, self.transaction, snapshot)
+        self.schema_changes: Sequence[SchemaChange] = ()
+        self.added: list[Any] = []
+        self.removed: list[Any] = []
+        self.vectors: Sequence[Any] = []
+        self.dropped_rows = 0
+        self.deleted_rows = 0
+        self.rewrites = False
+        self.is_sent = False
+
+    def evolve(self, changes: Sequence[SchemaChange]) -> None:
+        """Give the table its new columns and types; rows that are added from now on have them."""
+        metadata = self.transaction.metadata()
+        was = metadata.schema()
+        schema = self.jvm.root.org.apache.spark.sql.types.DataType.fromJson(with_changes(was.json(), changes))
+        widened = self.jvm.single(self.jvm.delta, "TypeWideningMetadata")
+        schema = widened.addTypeWideningMetadata(self.transaction, schema, was)
+        partitions = [renamed(name, changes) for name in self.jvm.items(metadata.partitionColumns())]
+        with_columns(self.jvm, self.transaction, schema.json(), partitions)
+        self.schema_changes = changes
+
+    def add(self, rows: DataFrame) -> None:
+        """Write new rows."""
+        self.added += self.jvm.items(self.transaction.writeFiles(rows._jdf))
+
+    def add_here(self, rows: pa.Table | None) -> bool:
+        """Write new rows from this process, where they are there; return whether they are written."""
+        file = None if rows is None else write_rows(self.jvm, self.log, self.transaction, rows)
+        self.added += [] if file is None else [file]
+        return file is not None
+
+    def read_added(self) -> DataFrame:
+        """Return the new rows that were written."""
+        return self._rows_of(self.added)
+
+    def _rows_of(self, files: Sequence[Any]) -> DataFrame:
+        found = self.log.createDataFrame(self.snapshot, self.jvm.seq(files), False, self.jvm.none)
+        return DataFrame(found, self.jvm.spark)
+
+    def delete(self, places: DataFrame) -> None:
+        """Mark rows as deleted, given by their file and their place in it; a vector takes the old one's place."""
+        files = self._files(places)
+        spark, actions = self.jvm.spark, self.jvm.delta.commands
+        helper = self.jvm.single(actions, "DMLWithDeletionVectorsHelper")
+        old = {url: file.deletionVector() for url, file in files.items()}
+        rows = [(url, None if vector is None else str(vector.serializeToBase64())) for url, vector in old.items()]
+        target = places.selectExpr(f"{FILE} AS filePath", f"{POS} AS rowIndexCol")
+        target = target.join(F.broadcast(inline(spark, _VECTOR, rows)), "filePath")
+        written = self._vectors_of(target)
+        by_path = helper.generateCandidateFileMap(self.log.dataPath(), self.jvm.seq(files.values()))
+        touched = helper.findFilesWithMatchingRows(self.transaction, by_path, written)
+        self.vectors = [found.deletionVector() for found in self.jvm.items(written)]
+        self.deleted_rows = sum(int(file.numberOfModifiedRows()) for file in self.jvm.items(touched))
+        partitions = () if self.jvm.is_of_3_5 else (1,)  # of the log's files, which are few
+        changed = helper.processUnmodifiedData(spark._jsparkSession, touched, self.snapshot, *partitions)
+        self.removed += self.jvm.items(changed._1())
+
+    def delete_here(self, places: pa.Table | None) -> bool:
+        """Mark rows as deleted from this process, where it knows in which files they lie; return whether."""
+        if places is None or self.files is None or self.files.by_url is None:
+            return False
+        found = deletions(self.files.table, self.files.by_url, places)
+        if found is None:
+            return False
+        self.deleted_rows = sum(deletion.newly_deleted for deletion in found)
+        self.vectors, changed = write_deletions(self.jvm, self.log, found)
+        self.removed += changed
+        return True
+
+    def _vectors_of(self, target: DataFrame) -> Any:
+        """Write the deletion vectors; Delta 3.3 asks its transaction where, and Delta 4.4 is told."""
+        prefix = self.jvm.single(self.jvm.delta.util, "Utils").getRandomPrefixLength(self.transaction.metadata())
+        where = self.transaction if self.jvm.is_of_3_5 else prefix
+        writer = self.jvm.single(self.jvm.delta.commands, "DeletionVectorBitmapGenerator")
+        return writer.buildDeletionVectors(self.jvm.spark._jsparkSession, target._jdf, self.log, where)
+
+    def rewrite(self, places: DataFrame) -> DataFrame:
+        """Remove the files that hold these rows; return all that was in them, by its names of then."""
+        files = list(self._files(places).values())
+        every = self._rows_of(files)
+        self._remove(files, every.count)
+        self.rewrites = True
+        return every
+
+    def drop_all(self, rows: int) -> None:
+        """Drop every file of the table, which has so many rows: their own counts must say so, where they tell."""
+        self._remove(list(self.snapshot.allFiles().collect()), lambda: rows)
+
+    def _remove(self, files: Sequence[Any], count: Callable[[], int]) -> None:
+        self.removed += [file.remove() for file in files]
+        counted = [_rows(file) for file in files]
+        self.dropped_rows += count() if None in counted else sum(rows for rows in counted if rows)
+
+    def _files(self, places: DataFrame) -> Mapping[str, Any]:
+        """Return the files that these rows lie in, as the log has them, by their URLs as Spark writes these.
+
+        Whoever wrote the log may have encoded a path otherwise, so it is looked for by its last part alone.
+        """
+        urls = {str(row[0]) for row in places.select(FILE).distinct().collect()}
+        if not urls:
+            return {}
+        listed = ", ".join(text(unquote(url.rsplit("/", 1)[1])) for url in urls)
+        named = f"url_decode(replace(substring_index(path, '/', -1), '+', '%2B')) IN ({listed})"
+        found = {self._url(file): file for file in self.snapshot.allFiles().where(named).collect()}
+        lacking = urls - found.keys()
+        if lacking:
+            raise TableError(
+                f"{self.path}: a file of the table is not in its log as it was read",
+                found=min(lacking),
+                todo="Nothing was applied. Run again; where it stays so, please report it with the table's log.",
+            )
+        return {url: found[url] for url in urls}
+
+    def _url(self, file: Any) -> str:
+        places, paths = self.jvm.delta.util, self.jvm.root.org.apache.spark.paths
+        whole = self.jvm.single(places, "DeltaFileOperations").absolutePath(str(self.log.dataPath()), file.path())
+        return str(self.jvm.single(paths, "SparkPath").fromPath(whole).urlEncoded())
+
+    def check(self, what: str, batch: int, written: int, removed: int) -> None:
+        """Compare the files with the rows that were planned; raises ConservationError before any commit."""
+        if max(self.batch, 0) != batch - 1:
+            raise CommitConflict(
+                f"{what}: another process committed batch {self.batch} of the table",
+                todo="Nothing of this batch was applied. Only one may write a table: run again when it is done.",
+            )
+        added = sum(_rows(file) or 0 for file in self.added)
+        deleted = self.deleted_rows + self.dropped_rows
+        is_exact = (added, deleted) == (written, removed)
+        if added - deleted != written - removed or not (is_exact or self.rewrites):
+            raise ConservationError(
+                f"{what}: what was written is not what was planned",
+                found=f"planned {written} rows written and {removed} removed; the files add {added} and "
+                f"delete {deleted}",
+                todo="Nothing was applied. This is a defect of lakeward: please report it.",
+            )
+
+    def commit(
+        self, progress: Progress, written: int, removed: int, run_ids: Mapping[str, str] = MappingProxyType({})
+    ) -> Commit:
+        """Make the change visible, with the progress and the ids of the run: one version of the log."""
+        said = {f"lakeward.{name}": value for name, value in run_ids.items()}
+        said |= {SCHEMA: "; ".join(map(str, self.schema_changes))} if self.schema_changes else {}
+        operation = operation_of(self.jvm, progress.batch, changes_columns=bool(self.schema_changes))
+        self.is_sent = True
+        version = commit(self.jvm, self.transaction, [*self.added, *self.removed], progress, said, operation)
+        return Commit(str(version), written, removed)
+
+    def may_be_made(self, error: BaseException) -> bool:
+        """Whether the log may have the commit, although it ended with an error: what follows it may fail, too."""
+        committed = self.transaction.committed()
+        is_committed = bool(committed if self.jvm.is_of_3_5 else committed.isDefined())
+        return self.is_sent and (is_committed or not lost_race(error))
+
+    def take_back(self) -> None:
+        """Delete the files that were written and will not be committed."""
+        base = self.log.dataPath()
+        paths = [self.jvm.root.org.apache.hadoop.fs.Path(base, unquote(str(f.path()))) for f in self.added]
+        paths += [vector.absolutePath(base) for vector in self.vectors if vector.isOnDisk()]
+        files = base.getFileSystem(self.log.newDeltaHadoopConf())
+        for path in paths:
+            files.delete(path, False)
+
+    def drop_table(self) -> None:
+        """Delete the folder of a table that has nothing but the version that made it."""
+        base = self.log.dataPath()
+        if self.jvm.snapshot(self.path).version() == 0:
+            base.getFileSystem(self.log.newDeltaHadoopConf()).delete(base, True)
+
+
+def _rows(file: Any) -> int | None:
+    """Return how many rows a file has left, or None where the log does not say."""
+    rows = file.numLogicalRecords()
+    return int(rows.get()) if rows.isDefined() else None

@@ -1,0 +1,81 @@
+"""Data files of Delta tables that this process reads itself: those of small batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeward.adapters.formats.delta.writes.data_files import Add, DataFiles
+from lakeward.adapters.formats.delta.writes.deletion_vectors import read_vector
+from lakeward.adapters.formats.delta_rs.columns import column_of
+from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
+from lakeward.adapters.formats.shared.storage.folder import Folder
+from lakeward.adapters.formats.shared.storage.parquet_files import StoredFile, read_rows
+
+_READ: Final = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+"""Features of tables that this process knows to read."""
+
+MODE: Final = "delta.columnMapping.mode"
+PHYSICAL: Final = "delta.columnMapping.physicalName"
+_DEFAULT: Final = "EXISTS_DEFAULT"
+_LEGACY: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_VERSION: Final = b"org.apache.spark.version"
+
+
+def find_rows(files: DataFiles, keys: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
+    """Return the wanted columns of the rows of a snapshot that have these keys, and where they lie.
+
+    Returns None where only Spark can read them.
+    """
+    metadata = action_fields(files.snapshot.metadata())
+    fields = {field["name"]: field for field in json.loads(metadata["schemaString"])["fields"]}
+    own = [fields[name] for name in wanted if name in fields]
+    adds = files.by_url if _is_read(metadata, action_fields(files.snapshot.protocol()), own) else None
+    if adds is None:
+        return None
+    columns = [column_of(field, str(files.table)) for field in own]
+    schema = pa.schema([(column.name, arrow_type(column.type)) for column in columns])
+    names = partial(_names, {field["name"]: field["metadata"].get(PHYSICAL, field["name"]) for field in own})
+    return read_rows([_stored(files.table, url, add) for url, add in adds.items()], names, schema, keys)
+
+
+def action_fields(action: Any) -> Mapping[str, Any]:
+    """Return what an action of a log says, as it has it."""
+    ((_, found),) = json.loads(str(action.json())).items()
+    return dict(found)
+
+
+def _is_read(metadata: Mapping[str, Any], protocol: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a table has only what this process knows to read."""
+    return (
+        not metadata["partitionColumns"]
+        and {*protocol.get("readerFeatures", ())} <= _READ
+        and metadata["configuration"].get(MODE, "none") in ("none", "name")
+        and not any(_DEFAULT in field["metadata"] for field in fields)
+    )
+
+
+def _stored(table: Folder, url: str, add: Add) -> StoredFile:
+    return StoredFile(url, partial(table.open, add["path"]), partial(read_vector, table, add.get("deletionVector")))
+
+
+def _names(physical: Mapping[str, str], schema: pa.Schema) -> Mapping[str, str]:
+    """Return what columns are called in a file. Raises ArrowInvalid for one with times of an older calendar."""
+    told = schema.metadata or {}
+    if any(name in told for name in _LEGACY) or told.get(_VERSION, b"3") < b"3":
+        raise pa.ArrowInvalid("times of the calendar before 1582: Spark knows to read them")
+    return {name: own for name, own in physical.items() if own in schema.names}

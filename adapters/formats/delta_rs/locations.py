@@ -1,0 +1,149 @@
+"""Where tables without a catalog lie: each is a folder of the warehouse, on a disk or in a bucket."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from lakeward.adapters.formats.shared.storage.folder import DiskFolder, Folder
+from lakeward.adapters.formats.shared.storage.table_folders import identifier, slug, warehouse
+from lakeward.adapters.s3.access import JARS, Access, find_access, is_url, normal, refuse_other_scheme, split
+from lakeward.adapters.spark.session.errors import said, unreachable
+from lakeward.adapters.spark.session.s3a import s3a_settings
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError, TableError
+
+_PLAIN: Final = re.compile(r"s3://[A-Za-z0-9/_.=-]+")
+"""URLs that are the same to boto3, Spark and delta-rs, whether they decode them or not."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folders of tables, by the names of the source."""
+
+    warehouse: str
+    namespace: str
+    base: Path
+
+    def __post_init__(self) -> None:
+        refuse_other_scheme(self.warehouse, "warehouse")
+        if is_url(self.warehouse):
+            _refuse_odd(normal(self.warehouse))
+        else:
+            warehouse(self._on_disk)
+
+    @property
+    def _on_disk(self) -> Path:
+        return (self.base / self.warehouse.removeprefix("file://")).absolute()
+
+    @cached_property
+    def access(self) -> Access | None:
+        """How S3 is reached, or None where the warehouse is on a disk."""
+        return find_access() if is_url(self.warehouse) else None
+
+    @cached_property
+    def folder(self) -> Folder:
+        """The warehouse."""
+        if self.access is None:
+            return DiskFolder(self._on_disk)
+        from lakeward.adapters.formats.shared.storage.bucket import BucketFolder  # noqa: PLC0415  # boto3 is for who has a bucket
+
+        return BucketFolder(normal(self.warehouse), self.access)
+
+    @property
+    def jars(self) -> tuple[str, ...]:
+        """The groups of jars that Spark needs to reach them."""
+        return () if self.access is None else (JARS,)
+
+    @property
+    def spark_settings(self) -> Mapping[str, str]:
+        """The settings with which Spark reaches them."""
+        return {} if self.access is None else s3a_settings(self.access)
+
+    @cached_property
+    def options(self) -> Mapping[str, str] | None:
+        """What delta-rs is told to reach them."""
+        return None if self.access is None else self.access.object_store_options(split(str(self.folder))[0])
+
+    def name(self, table: TableName, suffix: str = "") -> tuple[str, str]:
+        """Return namespace and name of a table, or of one that stands beside it."""
+        return identifier(table, self.namespace, suffix)
+
+    def apart(self, table: TableName) -> AbstractContextManager[object]:
+        """Keep other processes of lakeward from committing to a table of a bucket; on a disk its log does.
+
+        There a commit takes the place of one that was made since it was looked for, by Delta's own `LogStore`.
+        """
+        return nullcontext() if self.access is None else self.at(table).alone(str(table))
+
+    def at(self, table: TableName, suffix: str = "") -> Folder:
+        """Return the folder of a table; no name leads out of the warehouse."""
+        namespace, name = self.name(table, suffix)
+        return self.folder.within(slug(namespace)).within(slug(name))
+
+    def of(self, table: TableName, suffix: str = "") -> str:
+        """Return where a table lies, as Spark and Delta are told."""
+        return str(self.at(table, suffix))
+
+    def load(self, table: TableName, suffix: str = "") -> DeltaTable | None:
+        """Return a table as it is now, read without Spark, or None where there is none.
+
+        That there is no log is seen before delta-rs is asked, which would try for minutes where nobody answers.
+        """
+        if self.at(table, suffix).within("_delta_log").holds() is None:
+            return None
+        try:
+            return self.opened(table, suffix)
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError) as error:
+            if (gone := unreachable(str(table), error)) is not None:
+                raise gone from error
+            raise TableError(
+                f"{table}: the table {self.of(table, suffix)} cannot be read",
+                found=said(error),
+                todo="Nothing was applied. Mend that, and run again.",
+            ) from error
+
+    def opened(self, table: TableName, suffix: str = "", version: int | None = None) -> DeltaTable:
+        """Return a table that there is, as of a version or as it is now; raises what delta-rs says."""
+        return DeltaTable(self.of(table, suffix), version=version, storage_options=self._told)
+
+    def made(
+        self, table: TableName, suffix: str, schema: Schema, partition_by: str | None, properties: Mapping[str, str]
+    ) -> DeltaTable:
+        """Make a table that there is none of; raises what delta-rs says."""
+        return DeltaTable.create(
+            self.of(table, suffix),
+            schema,
+            partition_by=None if partition_by is None else [partition_by],
+            configuration=dict(properties),
+            storage_options=self._told,
+        )
+
+    @property
+    def _told(self) -> dict[str, str] | None:
+        return None if self.options is None else dict(self.options)
+
+    def prepare(self, table: TableName) -> None:
+        """Make the folder that tables of its namespace go to; raises an error where that is not allowed."""
+        namespace, _ = self.name(table)
+        self.folder.within(slug(namespace)).prepare()
+
+
+def _refuse_odd(url: str) -> None:
+    if not _PLAIN.fullmatch(url):
+        raise ConfigError(
+            f"the warehouse {url} cannot hold tables",
+            found="its prefix has other characters than letters, digits, `_`, `-`, `.` and `=`: they are encoded "
+            "in URLs, by which formats name their files",
+            todo="Name another prefix under [target].",
+        )

@@ -1,0 +1,37 @@
+"""The table format `hudi`: Apache Hudi tables, exact and restartable."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+from lakeward.adapters.formats.hudi.options import HudiOptions, TableOptions
+from lakeward.adapters.formats.shared.options.declared_columns import check_declared, options_of
+from lakeward.core.errors import SetupError
+from lakeward.core.ports import Target
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+
+def build(options: Options, runtime: Runtime) -> Target[Any]:
+    """Make the lake from the table [target] and what each table says of how it is made."""
+    for package in ("deltalake", "fastavro"):
+        if importlib.util.find_spec(package) is None:
+            raise SetupError(
+                f"Hudi tables need the package {package}, and it is not installed",
+                todo="Install it: `pip install 'lakeward[spark-3.5,hudi]'`.",
+            )
+    from lakeward.adapters.formats.hudi.checks import check_options  # noqa: PLC0415  # fastavro, of an extra, comes with it
+    from lakeward.adapters.formats.hudi.lake import HudiLake  # noqa: PLC0415  # and with this
+
+    own = {name: value for name, value in options.items() if name != "tables"}
+    tables = options_of(TableOptions, options["tables"], runtime)
+    lake = HudiLake(validated(HudiOptions, own, str(runtime.file), within="target"), tables, runtime)
+    check_declared(lake, tables, runtime, check_options)
+    return lake
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the table format `hudi`."""
+    registry.formats.add("hudi", build)

@@ -1,0 +1,193 @@
+"""A Hudi table that another job wrote, and what makes it one of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.formats.hudi.checks import check
+from lakeward.adapters.formats.hudi.java import Jvm
+from lakeward.adapters.formats.hudi.metadata.columns import META_COLUMNS, schema_of
+from lakeward.adapters.formats.hudi.metadata.log_files import groups_of
+from lakeward.adapters.formats.hudi.metadata.timeline import Instant
+from lakeward.adapters.formats.hudi.operations.layout import INDEX, Layout
+from lakeward.adapters.formats.hudi.operations.unsupported_features import MERGED, Features
+from lakeward.adapters.formats.hudi.session import reader, ready
+from lakeward.adapters.formats.hudi.writes import write_options
+from lakeward.adapters.formats.hudi.writes.change import Change
+from lakeward.adapters.formats.shared.operations.commit_failures import staging
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.adapters.spark.sql.types import ddl
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.ports import Commit
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Schema
+from lakeward.core.schema_changes.evolution import SchemaChange
+
+if TYPE_CHECKING:
+    from lakeward.adapters.formats.hudi.table import HudiTable
+
+_BUCKET: Final = re.compile(r"00000\d{3}-.+")
+"""How the names of files begin in a table whose rows are hashed into buckets, a thousand of them at most."""
+
+_COMPACT: Final = (
+    "compact it first, in Spark: `CALL run_compaction(op => 'run', path => '…', "
+    "options => 'hoodie.compact.inline.max.delta.commits=1')`"
+)
+_HASHED: Final = "org.apache.hudi.index.bucket.BucketIdentifier"
+
+
+@dataclass(frozen=True, slots=True)
+class HudiTheirs:
+    """A table as it was loaded, by its properties and its newest instant."""
+
+    table: HudiTable
+    features: Features
+    instant: Instant | None
+
+    @property
+    def state(self) -> str:
+        """When the instant was completed that was completed last."""
+        return "" if self.instant is None else self.instant.completed
+
+    def columns(self) -> Schema:
+        """Return its columns; raises TableError where the table is too old for them to be read."""
+        created = self.features.properties.get("hoodie.table.create.schema")
+        schema = self.table.timeline.schema() or created
+        if schema is None:
+            dimension = self.table.dimension
+            raise TableError(
+                f"{dimension.name} cannot be adopted as it is",
+                found="; ".join(self.features.refused(dimension, self.table.options)) or "nobody ever wrote to it",
+                todo="Nothing was changed. Mend that and ask again: docs/how-to/adopt.md#what-is-refused",
+            )
+        return schema_of(schema, str(self.table.dimension.name))
+
+    def refused(self, dimension: Dimension) -> Sequence[str]:
+        """Return what it has that a batch could not be written to."""
+        found = list(self.features.refused(dimension, self.table.options))
+        odd = [name for name in dimension.schema.names if name.startswith("_hoodie_")]
+        if odd:
+            return [*found, f"its column {odd[0]} says to Hudi what became of a row"]
+        check(dimension, self.table.options)
+        found += self._logs()
+        if not found:
+            found += [*self._keys(), *self._places()]
+        return found
+
+    def _logs(self) -> Iterator[str]:
+        groups = groups_of(self.table.timeline.instants())
+        otherwise = self.features.merged_otherwise
+        if otherwise and any(group.logs for group in groups):
+            yield f"it has logs, and Hudi merges their rows by `{otherwise[0]}`: {_COMPACT}"
+        elif not self._is_hashed and any(group.logs and not group.rows for group in groups):
+            yield f"it has rows in logs alone, where Hudi's indexes look for none: {_COMPACT}"
+
+    @property
+    def _is_hashed(self) -> bool:
+        """Whether its rows are hashed into buckets, as the names of its files tell."""
+        groups = groups_of(self.table.timeline.instants())
+        return bool(groups) and all(_BUCKET.fullmatch(group.name) for group in groups)
+
+    def _read(self) -> DataFrame:
+        return reader(self.table.spark()).load(self.table.path)
+
+    def rows(self) -> DataFrame:
+        """Return all rows."""
+        return self._read().drop(*META_COLUMNS)
+
+    def _keys(self) -> Iterator[str]:
+        """Say where record keys are not the texts of their columns, or rows lie in other buckets than theirs."""
+        key, rows = self.features.record_key, self._read()
+        if not key:
+            return
+        expected = _record_key(key) if self.features.is_complex else f"string({quoted(key[0])})"
+        differ = rows.where(f"NOT (_hoodie_record_key <=> {expected})")
+        for row in differ.selectExpr("_hoodie_record_key", f"{expected} AS expected").take(1):
+            yield f"a row has the record key {row[0]!r}, and its columns say {row[1]!r}"
+        if self._is_hashed:
+            buckets = self.table.options.buckets
+            hashed = f"reflect('{_HASHED}', 'getBucketId', _hoodie_record_key, {text(','.join(key))}, {buckets})"
+            lies = "CAST(substr(_hoodie_file_name, 1, 8) AS int)"
+            if rows.where(f"NOT ({lies} <=> CAST({hashed} AS int))").take(1):
+                yield f"its rows are hashed into other buckets than {buckets}: say how many by `buckets`"
+
+    def _places(self) -> Iterator[str]:
+        """Say where rows lie in another partition than their columns say."""
+        features = self.features
+        if not features.partitions:
+            return
+        parts = [
+            f"concat({text(features.prefix(name))}, coalesce(string({quoted(name)}), '__HIVE_DEFAULT_PARTITION__'))"
+            for name in features.partitions
+        ]
+        places = self._read().selectExpr("_hoodie_partition_path", f"concat_ws('/', {', '.join(parts)})")
+        for path, expected in places.distinct().toLocalIterator():
+            if expected != (unquote(path) if features.is_encoded else path):
+                yield f"a row lies in the partition {path!r}, and its columns say {expected!r}"
+                return
+
+    def take_over(self, changes: Sequence[SchemaChange], progress: Progress) -> Commit:
+        """Commit an instant without rows, with more columns and the progress.
+
+        Before it, the properties of the table say how lakeward has rows merged.
+        """
+        table, what = self.table, str(self.table.dimension.name)
+        with table.committing(), table.alone():
+            if table.timeline.newest() != self.instant:
+                raise CommitConflict(f"{what}: another writer has just committed to the table", todo="Ask again.")
+            layout = self._layout()
+            self._merge_as_ours()
+            nothing = self._nothing(changes)
+            options = {
+                **write_options.options_of(table.dimension, table.options, layout.theirs),
+                "hoodie.datasource.write.operation": "upsert" if self.features.record_key else "insert",
+                **write_options.said(progress, layout),
+            }
+            with staging(what, Change(table.timeline, progress.batch), "Hudi"):
+                nothing.write.format("hudi").options(**options).mode("append").save(table.path)
+            return Commit(table.made(progress.batch), 0, 0)
+
+    def _nothing(self, changes: Sequence[SchemaChange]) -> DataFrame:
+        """Return no row, with the columns of the table and more."""
+        columns = {column.name: column.type for column in self.table.dimension.schema}
+        columns |= {change.names[0]: change.after for change in changes if change.after is not None}
+        spark = ready(self.table.spark())
+        nulls = [f"CAST(NULL AS {ddl(type_)}) AS {quoted(name)}" for name, type_ in columns.items()]
+        return spark.range(0).selectExpr(*nulls)
+
+    def _layout(self) -> Layout:
+        """Return how it is laid out."""
+        options = self.table.options
+        index: Mapping[str, str] = {INDEX: "SIMPLE"}
+        if self._is_hashed:
+            index = {
+                INDEX: "BUCKET",
+                "hoodie.bucket.index.hash.field": ",".join(self.features.record_key),
+                "hoodie.bucket.index.num.buckets": str(options.buckets),
+            }
+        theirs = self.features.theirs(index)
+        return Layout(self.features.partitions, self.features.write_mode, options.buckets, theirs)
+
+    def _merge_as_ours(self) -> None:
+        """Write into its properties that the row which is written last counts."""
+        wanted = {**MERGED, "hoodie.table.timeline.timezone": "UTC"}
+        jvm = Jvm(ready(self.table.spark()))
+        unwanted = [name for name in self.features.merged_otherwise if name not in wanted]
+        jvm.set_properties(self.table.path, wanted, unwanted)
+
+
+def _record_key(columns: Sequence[str]) -> str:
+    """Return the text of a record key of several columns, as SQL: Hudi has a word for the empty text."""
+    parts = [
+        f"concat({text(f'{name}:')}, CASE WHEN string({quoted(name)}) = '' THEN '__empty__' "
+        f"ELSE string({quoted(name)}) END)"
+        for name in columns
+    ]
+    return f"concat_ws(',', {', '.join(parts)})"

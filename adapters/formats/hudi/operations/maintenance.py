@@ -1,0 +1,149 @@
+"""Keeping a Hudi table in shape, through Hudi's own compaction and cleaning.
+
+Their instants carry no progress: it is found behind them, as behind those of any other writer. What a crash left,
+the next write of Hudi takes back, and so does this.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from lakeward.adapters.formats.hudi.java import Jvm
+from lakeward.adapters.formats.hudi.metadata.log_files import Group, with_logs
+from lakeward.adapters.formats.hudi.session import ready
+from lakeward.adapters.formats.hudi.writes import write_options
+from lakeward.core.errors import ConfigError
+from lakeward.core.ports import Care, Cared
+
+if TYPE_CHECKING:
+    from lakeward.adapters.formats.hudi.table import HudiTable
+
+_NOW: Final[Mapping[str, str]] = {
+    "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
+    "hoodie.compact.inline.max.delta.commits": "1",
+}
+"""What has a compaction made whenever there are logs: whether it is due, the policy has said."""
+
+
+_RETAINED: Final = "hoodie.clean.commits.retained"
+_FORMERLY: Final = "hoodie.cleaner.commits.retained"
+_RETAINED_BY_DEFAULT: Final = "10"
+_OTHER_CLEANING: Final = ("hoodie.clean.automatic", "hoodie.clean.policy")
+"""Properties by which a write removes nothing, or goes by something else than the number of commits."""
+
+
+class HudiMaintenance:
+    """Care of one table; what stands beside it takes care of itself."""
+
+    def __init__(self, table: HudiTable) -> None:
+        self.table = table
+
+    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+        """Write logs into the rows' files, then remove files that are needed by old commits alone.
+
+        Raises ConfigError for more commits that are to stay than each write of Hudi leaves.
+        """
+        self._check_number(care.keep_last)
+        if not self.table.timeline.is_there:
+            return Cared()
+        with self.table.committing():
+            due = due_of(with_logs(self.table.timeline.instants()), care)
+            if is_dry:
+                snapshots = self._clean(care, is_dry=True)
+            else:
+                with self.table.alone():
+                    if due:
+                        self._compact()
+                    snapshots = self._clean(care, is_dry=False)
+        return Cared(
+            files=sum(group.files for group in due), bytes=sum(group.size for group in due), snapshots=snapshots
+        )
+
+    def _check_number(self, keep: int) -> None:
+        properties = self.table.options.properties
+        retained = properties.get(_RETAINED, properties.get(_FORMERLY, _RETAINED_BY_DEFAULT))
+        if any(name in properties for name in _OTHER_CLEANING) or not retained.isdecimal() or keep <= int(retained):
+            return
+        raise ConfigError(
+            f"{self.table.dimension.name}: `keep_last` is more than a write of Hudi leaves",
+            found=f"{keep} commits are to stay, and each batch removes what the last {retained} do not need "
+            f"(`{_RETAINED}`)",
+            todo=f'Give the table `properties = {{ "{_RETAINED}" = "{keep}", … }}` with an archive that begins '
+            "behind them (docs/reference/hudi.md, Taking a table back), or take `keep_last` out of `maintain`.",
+        )
+
+    def _compact(self) -> None:
+        jvm = Jvm(ready(self.table.spark()))
+        with jvm.client(self.table.path, self._schema, {**self._options, **_NOW}) as client:
+            client.rollbackFailedWrites(jvm.table(client).getMetaClient())
+            client.runAnyPendingCompactions()
+            planned = client.scheduleCompaction(jvm.none)
+            if planned.isPresent():
+                client.compact(planned.get(), True)
+
+    def _clean(self, care: Care, *, is_dry: bool) -> int:
+        """Remove files that no commit needs which is to be kept; return how many commits need one of them."""
+        retained = self._retained(care)
+        if retained is None:
+            return 0
+        jvm = Jvm(ready(self.table.spark()))
+        with jvm.client(self.table.path, self._schema, {**self._options, **_keeping(retained)}) as client:
+            planner = jvm.hudi.table.action.clean.CleanPlanner(
+                client.getEngineContext(), jvm.table(client), client.getConfig()
+            )
+            earliest = planner.getEarliestCommitToRetain()
+            if not earliest.isPresent() or not _has_files(planner, earliest):
+                return 0
+            first = str(earliest.get().requestedTime())
+            before = self.table.timeline.whole_from()
+            expired = sum(before <= instant.requested < first for instant in self.table.timeline.active())
+            if not is_dry:
+                client.clean(True)
+        return expired
+
+    def _retained(self, care: Care) -> int | None:
+        """Return how many commits are kept, or None where that is all of them."""
+        if care.keep is None:
+            return None
+        made = [instant.micros() for instant in self.table.timeline.active()]
+        until = time.time_ns() // 1_000 - care.keep
+        kept = max(care.keep_last, sum(at >= until for at in made), 1)
+        return kept if kept < len(made) else None
+
+    @property
+    def _schema(self) -> str:
+        return self.table.timeline.schema() or ""
+
+    @property
+    def _options(self) -> Mapping[str, str]:
+        table, layout = self.table, self.table.layout
+        return write_options.options_of(table.dimension, layout.on(table.options), layout.theirs)
+
+
+def due_of(groups: Sequence[Group], care: Care) -> Sequence[Group]:
+    """Return the groups that are compacted: all that have logs, once one of them, or their number, is due."""
+    is_worn = care.deleted is not None and any(group.share >= care.deleted for group in groups)
+    by_partition = groupby(sorted(groups, key=lambda group: group.partition), key=lambda group: group.partition)
+    many = max((sum(group.logs for group in inside) for _, inside in by_partition), default=0)
+    is_many = care.small is not None and many >= care.small
+    return groups if is_worn or is_many else ()
+
+
+def _keeping(commits: int) -> Mapping[str, str]:
+    """Return what has so many commits kept, whatever the settings say of the cleaning that each write does."""
+    return {
+        "hoodie.clean.policy": "KEEP_LATEST_COMMITS",
+        "hoodie.clean.commits.retained": str(commits),
+        "hoodie.clean.trigger.max.commits": "1",
+        "hoodie.clean.incremental.enabled": "false",
+        "hoodie.keep.min.commits": str(commits + 1),  # of the archive: Hudi takes no fewer
+        "hoodie.keep.max.commits": str(commits + 2),
+    }
+
+
+def _has_files(planner: Any, earliest: Any) -> bool:
+    partitions = planner.getPartitionPathsToClean(earliest)
+    return any(planner.getDeletePaths(partition, earliest).getRight() for partition in partitions)

@@ -1,0 +1,71 @@
+"""The settings of the target `hudi`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakeward.adapters.formats.shared.options.namespace import Namespace
+
+LASTING: Final = ("partition_by", "write_mode", "buckets")
+"""The options that say where rows lie, and how: they hold for good."""
+
+_HARMLESS: Final = re.compile(
+    r"hoodie\.(archive|bulkinsert|clean|cleaner|compact|compaction|delete|insert|keep|logfile|markers|memory|parquet"
+    r"|upsert)\..+"
+)
+"""What properties may say: how files are written and cleaned up, and never which rows there are."""
+
+_MERGING: Final = frozenset(
+    {
+        *("hoodie.compaction.payload.class", "hoodie.compaction.record.merger.strategy"),
+        "hoodie.compact.merge.handle.class",
+    }
+)
+"""What Hudi calls so, and says which row counts."""
+
+
+class HudiOptions(BaseModel):
+    """Apache Hudi tables by path: `<warehouse>/<namespace>/<table>`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    warehouse: str = Field(
+        description="Where the tables lie: a path, relative to the settings file where it is not absolute, or "
+        "`s3://bucket/prefix`; see docs/reference/s3.md."
+    )
+    namespace: Namespace = Field(
+        "{schema}", description="The folder of a table; {schema} stands for its schema at the source."
+    )
+
+
+class TableOptions(BaseModel):
+    """How one Hudi table is made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    partition_by: list[str] = Field(
+        default_factory=list, description="Columns that rows are partitioned by; Hudi knows no transforms."
+    )
+    write_mode: Literal["merge-on-read", "copy-on-write"] = Field(
+        "merge-on-read",
+        description="Whether a change is added to a log beside the old rows (fast to write), or rewrites their "
+        "file (fast to read).",
+    )
+    buckets: int = Field(
+        4,
+        ge=1,
+        le=1000,
+        description="Into how many groups of files the keys of a partition are hashed, for good: one for each "
+        "million rows or so. A change is written by as many tasks.",
+    )
+    properties: dict[str, str] = Field(
+        default_factory=dict, description="Settings of Hudi's writer, as Hudi names them; they hold for each write."
+    )
+
+
+def is_harmless(name: str) -> bool:
+    """Whether a property is for the settings to say."""
+    return _HARMLESS.fullmatch(name) is not None and name not in _MERGING

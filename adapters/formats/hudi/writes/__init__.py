@@ -1,0 +1,1 @@
+"""Writes to Hudi tables, and the options that Hudi's writer takes."""

@@ -1,0 +1,110 @@
+"""What an Iceberg table cannot be made with, as far as it is known without Spark."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from lakeward.adapters.formats.iceberg.options import TableOptions
+from lakeward.adapters.spark.sql.names import quoted
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+
+MODES: Final = ("write.delete.mode", "write.update.mode", "write.merge.mode")
+"""What tells all engines how to write; lakeward goes by its settings where these name it, else by the last."""
+
+_KEPT_BY_ICEBERG: Final = (
+    *("uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary", "current-snapshot-timestamp-ms"),
+    *("current-schema", "default-partition-spec", "default-sort-order"),
+)
+"""Iceberg's `TableProperties.RESERVED_PROPERTIES` but for the version: what they say is not for a writer to set."""
+
+_NOT_FOR_PROPERTIES: Final[Mapping[str, str]] = {
+    "format-version": "Say it by `format_version`.",
+    **dict.fromkeys(MODES, "Say it by `write_mode`: lakeward goes by that, and other engines are told so."),
+    **dict.fromkeys(_KEPT_BY_ICEBERG, "Take it out: Iceberg keeps that itself."),
+}
+
+_TRANSFORMS: Final = ("day", "days", "hour", "hours", "month", "months", "year", "years")
+_CALL: Final = re.compile(r"^\s*(?P<name>\w+)\s*\(\s*(?:(?P<number>\d+)\s*,\s*)?(?P<column>.+?)\s*\)\s*$")
+
+
+def check(dimension: Dimension, options: TableOptions) -> None:
+    """Refuse columns that there are not or part no rows, what is no transform, and properties of other options."""
+    for item in options.partition_by:
+        _refuse_floating(item, dimension)
+    for item in options.sort_by:
+        sort_field(item, dimension)
+    for name in options.properties:
+        if (todo := _NOT_FOR_PROPERTIES.get(name)) is not None:
+            raise ConfigError(f"{dimension.name}: {name} is not for `properties` to say", todo=todo)
+
+
+def _refuse_floating(item: str, dimension: Dimension) -> None:
+    """Refuse to part rows by floating numbers: NaN equals nothing, and what was deleted there stays for some."""
+    name, _, column = transform_parts(item, dimension)
+    found = dimension.schema.find(column)
+    if name == "identity" and found is not None and found.type.name in ("float", "double"):
+        raise ConfigError(
+            f"{dimension.name}: rows cannot be partitioned by {column}",
+            found=f"it is a {found.type}, and some readers go on to show what is deleted in the partition of NaN",
+            todo="Name another column under `partition_by`, or declare this one as a decimal.",
+        )
+
+
+def transform(item: str, dimension: Dimension) -> str:
+    """Return an item of `partition_by` as Spark's SQL writes it."""
+    name, number, column = transform_parts(item, dimension)
+    if name == "identity":
+        return quoted(column)
+    return f"{name}s({quoted(column)})" if number is None else f"{name}({number}, {quoted(column)})"
+
+
+def plain_transform(item: str, dimension: Dimension) -> str:
+    """Return an item of `partition_by` in the one way to write it: `days( at )` is `day(at)`."""
+    name, number, column = transform_parts(item, dimension)
+    if name == "identity":
+        return column
+    return f"{name}({column})" if number is None else f"{name}({number}, {column})"
+
+
+def transform_parts(item: str, dimension: Dimension) -> tuple[str, int | None, str]:
+    """Return the name of a transform as Iceberg has it, its number, if it takes one, and its column.
+
+    Raises ConfigError for what is no transform, or names no column.
+    """
+    if dimension.schema.find(item) is not None:
+        return "identity", None, item
+    call = _CALL.match(item)
+    if call is None or dimension.schema.find(call["column"]) is None:
+        raise _unknown_column(item, dimension, "partition_by")
+    name, number = call["name"].lower(), call["number"]
+    if name in _TRANSFORMS and number is None:
+        return name.rstrip("s"), None, call["column"]
+    if name in ("bucket", "truncate") and number is not None:
+        return name, int(number), call["column"]
+    raise ConfigError(
+        f"{dimension.name}: {item!r} under partition_by is no transform of Iceberg",
+        todo="Transforms are day(c), hour(c), month(c), year(c), bucket(n, c), truncate(n, c), and c itself.",
+    )
+
+
+def sort_field(item: str, dimension: Dimension) -> tuple[str, bool]:
+    """Return the column of an item of `sort_by`, and whether it is in descending order."""
+    name, _, direction = item.rpartition(" ")
+    if direction.lower() not in ("asc", "desc") or dimension.schema.find(item) is not None:
+        name, direction = item, "asc"
+    if dimension.schema.find(name) is None:
+        raise _unknown_column(item, dimension, "sort_by")
+    return name, direction.lower() == "desc"
+
+
+def _unknown_column(item: str, dimension: Dimension, where: str) -> ConfigError:
+    near = difflib.get_close_matches(item, dimension.schema.names, n=1)
+    return ConfigError(
+        f"{dimension.name}: {item!r} under {where} names no column",
+        found="the columns are " + ", ".join(dimension.schema.names),
+        todo=f"Did you mean {near[0]!r}?" if near else None,
+    )

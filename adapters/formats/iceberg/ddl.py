@@ -1,0 +1,87 @@
+"""Making Iceberg tables."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.formats.iceberg.checks import MODES, check, sort_field, transform
+from lakeward.adapters.formats.iceberg.java import Jvm
+from lakeward.adapters.formats.iceberg.options import TableOptions
+from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.adapters.spark.sql.types import ddl
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+
+RESERVED: Final = frozenset(
+    {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
+)
+"""Iceberg's own names for what a row has beside its columns."""
+
+_PER_COLUMN: Final = (
+    "write.metadata.metrics.column.",
+    "write.parquet.bloom-filter-enabled.column.",
+    "write.parquet.bloom-filter-fpp.column.",
+    "write.parquet.stats-enabled.column.",
+)
+
+
+def create_main(
+    spark: SparkSession, name: Sequence[str], location: str | None, dimension: Dimension, options: TableOptions
+) -> None:
+    """Create the table of a dimension, where its catalog puts it if there is no `location`."""
+    properties = {
+        "format-version": str(options.format_version),
+        **dict.fromkeys(MODES, options.write_mode),
+        **options.properties,
+    }
+    columns = {**{c.name: c.type for c in dimension.stored.schema}, **row_columns(dimension)}
+    listed = ", ".join(f"{quoted(column)} {ddl(type_)}" for column, type_ in columns.items())
+    partitions = ", ".join(transform(item, dimension.stored) for item in options.partition_by)
+    partitioned = f"PARTITIONED BY ({partitions}) " if partitions else ""
+    set_ = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
+    placed = "" if location is None else f"LOCATION {text(location)} "
+    spark.sql(
+        f"CREATE TABLE {quoted(*name)} ({listed}) USING iceberg {partitioned}{placed}TBLPROPERTIES ({set_})"
+    )
+
+
+def order(jvm: Jvm, table: Any, dimension: Dimension, sort_by: Sequence[str]) -> None:
+    """Set the sort order, NULLs where Iceberg puts them by default."""
+    sorting, nulls = table.replaceSortOrder(), jvm.iceberg.NullOrder
+    for item in sort_by:
+        name, descends = sort_field(item, dimension)
+        column = jvm.iceberg.expressions.Expressions.ref(name)
+        if descends:
+            sorting.desc(column, nulls.NULLS_LAST)
+        else:
+            sorting.asc(column, nulls.NULLS_FIRST)
+    sorting.commit()
+
+
+def check_options(jvm: Jvm, dimension: Dimension, options: TableOptions) -> None:
+    """Refuse, before anything is written, what the table could not be made with."""
+    check(dimension, options)
+    if not options.properties:
+        return
+    known = set(known_properties(jvm))
+    for name in options.properties:
+        if name not in known and not name.startswith(_PER_COLUMN):
+            near = difflib.get_close_matches(name, known, n=1)
+            raise ConfigError(
+                f"{dimension.name}: Iceberg knows no table property {name!r}",
+                todo=f"Did you mean {near[0]!r}?" if near else "See iceberg.apache.org/docs/latest/configuration.",
+            )
+
+
+def known_properties(jvm: Jvm) -> Iterator[str]:
+    """Return the table properties that the running Iceberg knows, from its own list of them."""
+    loader = jvm.gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    listed = jvm.gateway.jvm.java.lang.Class.forName("org.apache.iceberg.TableProperties", True, loader)
+    for field in listed.getFields():
+        if field.getType().getName() == "java.lang.String" and not field.getName().endswith("_DEFAULT"):
+            yield str(field.get(None))

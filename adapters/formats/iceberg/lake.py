@@ -1,0 +1,112 @@
+"""A lake of Iceberg tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.metadata.progress import standing_of
+from lakeward.adapters.formats.iceberg.options import IcebergOptions, TableOptions
+from lakeward.adapters.formats.shared.rows.system_columns import of_source
+from lakeward.adapters.formats.shared.side_tables.side_table import QUARANTINE
+from lakeward.adapters.formats.shared.storage.table_folders import refuse_shared
+from lakeward.adapters.spark.session.java import check_spark
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.events import Key
+from lakeward.core.joined.joining import Joining
+from lakeward.core.operations.key_state import Known
+from lakeward.core.ports import Opened, Standing, TableDescription
+from lakeward.core.schema_changes.evolution import Recorded
+from lakeward.plugins import Runtime
+
+if TYPE_CHECKING:
+    from lakeward.adapters.formats.iceberg.table import IcebergTable
+    from lakeward.adapters.formats.shared.joined.joined_table import Joint
+    from lakeward.adapters.spark.frames.local_frame import Frame
+
+
+class IcebergLake:
+    """Tables under one catalog; each keeps its own progress."""
+
+    def __init__(self, options: IcebergOptions, tables: Mapping[TableName, TableOptions], runtime: Runtime) -> None:
+        self.catalog = IcebergCatalog(options, runtime.base)
+        self.tables = tables
+        self.runtime = runtime
+        refuse_shared(tables, options.namespace)
+        runtime.require(*self.catalog.jars, settings=self.catalog.spark_settings)
+
+    def standing(self, dimension: Dimension) -> Standing:
+        """Return what the last commit of ours says, without Spark: its import alone takes a quarter of a second."""
+        return of_source(standing_of(self.catalog, dimension.name), dimension)
+
+    def identify(self, table: TableName) -> tuple[str, str]:
+        """Return namespace and name of a table; raises ConfigError where its catalog is not that of Glue."""
+        if self.catalog.options.catalog != "glue":
+            raise ConfigError(
+                f"tables of the catalog {self.catalog.options.catalog!r} cannot be registered",
+                found="Iceberg tables are in their catalog already",
+                todo='Leave [registration] out. With `catalog = "glue"` it has tags and grants of Lake Formation.',
+            )
+        return self.catalog.identifier(table)
+
+    def describe(self, table: TableName, *, quarantine: bool = False) -> TableDescription | None:
+        """Return a table as it is now, or its quarantine, as the catalog has it; None where there is none."""
+        from lakeward.adapters.formats.iceberg.metadata.description import description_of  # noqa: PLC0415  # it is for Glue alone
+
+        return description_of(self.catalog, table, QUARANTINE if quarantine else "")
+
+    def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
+        """Return how the columns of a table changed, as its companion says."""
+        check_spark()
+        from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.formats.shared.change_log.table import CompanionTable  # noqa: PLC0415  # it imports Spark
+
+        upto, spark = self.standing(dimension).progress.batch, self.runtime.spark
+        make = partial(IcebergBeside, self.catalog, dimension.name, spark)
+        return CompanionTable(dimension, make).batches.schema_changes(upto)
+
+    def known(self, dimension: Dimension, key: Key) -> Known:
+        """Return what the table, its companion and its quarantine know of a key, read by PyIceberg."""
+        check_spark()
+        from lakeward.adapters.formats.iceberg.operations.key_state import known_of  # noqa: PLC0415  # it imports Spark
+
+        return known_of(self.catalog, dimension, key)
+
+    def open(self, dimension: Dimension) -> Opened[Frame]:
+        """Return the table of a dimension; it is made by its first commit."""
+        check_spark()
+        from lakeward.adapters.formats.iceberg.operations.layout import IcebergLayout  # noqa: PLC0415  # Spark is imported late
+        from lakeward.adapters.formats.iceberg.operations.maintenance import IcebergMaintenance  # noqa: PLC0415  # so is it here
+        from lakeward.adapters.formats.shared.operations.adoption import TableAdoption  # noqa: PLC0415  # and here
+        from lakeward.adapters.formats.shared.operations.full_loads import TableLoads  # noqa: PLC0415  # and here
+        from lakeward.adapters.formats.shared.operations.rollback import TableVersions  # noqa: PLC0415  # and here
+        from lakeward.adapters.formats.shared.operations.table_reader import TableReading  # noqa: PLC0415  # and here
+        from lakeward.adapters.formats.shared.operations.verification import TableVerification  # noqa: PLC0415  # and here
+
+        table = self._table(dimension)
+        versions = TableVersions(table.kept, table.line)
+        care, adoption = IcebergMaintenance(table), TableAdoption(table.kept, table.theirs)
+        layout, whole = IcebergLayout(table), TableVerification(table.kept, table.loaded)
+        reading = TableReading(table.kept, table.loaded)
+        parts, loads = table.name, TableLoads(table)
+        beside = (versions, care, adoption, layout, whole, reading, loads)
+        return Opened(".".join(parts), table, table.kept, table.kept, *beside, parts)
+
+    def joined(self, joining: Joining) -> Joint:
+        """Return a joined table, which is made by its first commit."""
+        check_spark()
+        from lakeward.adapters.formats.shared.joined.joined_table import Joint  # noqa: PLC0415  # Spark is imported late
+
+        table = self._table(joining.dimension)
+        sources = {name: self._table(dimension) for name, dimension in joining.tables.items()}
+        return Joint(".".join(table.name), joining, table, sources, self.runtime.spark)
+
+    def _table(self, dimension: Dimension) -> IcebergTable:
+        from lakeward.adapters.formats.iceberg.table import IcebergTable  # noqa: PLC0415  # Spark is imported late
+
+        options = self.tables.get(dimension.name, TableOptions())
+        runtime = self.runtime
+        return IcebergTable(self.catalog, dimension, options, runtime.spark, runtime.small_batch, runtime.run_ids)

@@ -1,0 +1,1 @@
+"""Metadata of Iceberg tables: the catalog, columns, and the progress in snapshots."""

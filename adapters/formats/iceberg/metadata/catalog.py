@@ -1,0 +1,191 @@
+"""One catalog, seen from Spark and from PyIceberg.
+
+Spark writes the tables; PyIceberg reads what commits carry, so that `lakeward status` starts no JVM,
+and writes what stands beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.io import FileIO
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from sqlalchemy.exc import IntegrityError
+
+from lakeward.adapters.formats.iceberg.metadata.catalog_errors import failures, unreadable
+from lakeward.adapters.formats.iceberg.options import IcebergOptions
+from lakeward.adapters.formats.shared.storage.table_folders import identifier, slug, warehouse
+from lakeward.adapters.s3.access import JARS, Access, find_access, is_url, normal
+from lakeward.adapters.s3.later import is_of_arrow, later
+from lakeward.adapters.spark.session.compatibility import line
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import TableError
+
+_FILE_IO: Final = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+_WITH_FEW_JARS: Final = {
+    "s3.client-factory-impl": "org.apache.iceberg.aws.s3.DefaultS3FileIOAwsClientFactory",
+    "http-client.type": "urlconnection",
+}
+"""Iceberg's own way to S3, and how it does without clients of Glue, KMS, DynamoDB and HTTP: 60 MB of jars."""
+
+
+class IcebergCatalog:
+    """Where tables are, by the names of the source."""
+
+    def __init__(self, options: IcebergOptions, base: Path) -> None:
+        self.options = options
+        self.name = options.catalog_name
+        given = options.warehouse
+        self.assigns_places = options.is_table_bucket
+        self.is_local = not self.assigns_places and ("://" not in given or given.startswith("file://"))
+        self.is_in_s3 = is_url(given) or self.assigns_places
+        local = Path(given.removeprefix("file://"))
+        self.folder = warehouse((base / local).absolute()) if self.is_local else base.absolute()
+        there = normal(given) if is_url(given) else given.rstrip("/")
+        self.warehouse = f"file://{self.folder}" if self.is_local else there
+
+    def identifier(self, table: TableName, suffix: str = "") -> tuple[str, str]:
+        """Return namespace and name of a table, or of one that stands beside it."""
+        return identifier(table, self.options.namespace, suffix)
+
+    def location(self, table: TableName, suffix: str = "") -> str | None:
+        """Return where a table is made, None where its catalog says so; no name leads out of the warehouse."""
+        if self.assigns_places:
+            return None
+        namespace, name = self.identifier(table, suffix)
+        return f"{self.warehouse}/{slug(namespace)}/{slug(name)}"
+
+    @property
+    def spark_settings(self) -> Mapping[str, str]:
+        """The settings that make it a catalog of a Spark session."""
+        prefix = f"spark.sql.catalog.{self.name}"
+        properties = {"type": self.options.catalog, **self.options.catalog_properties}
+        if self.options.catalog == "sqlite":
+            properties = {
+                "type": "jdbc",
+                "uri": f"jdbc:sqlite:{self.folder / 'catalog.db'}",
+                "jdbc.schema-version": "V1",
+            }
+        properties = {**self._file_io, "warehouse": self.warehouse, **properties, "cache-enabled": "false"}
+        return {
+            prefix: "org.apache.iceberg.spark.SparkCatalog",
+            **{f"{prefix}.{name}": value for name, value in properties.items()},
+        }
+
+    @property
+    def jars(self) -> tuple[str, ...]:
+        """The groups of jars that a session needs for it."""
+        of_catalog = {"sqlite": ("sqlite",)}.get(self.options.catalog, ())
+        return ("iceberg", *of_catalog, *self._sdk)
+
+    @property
+    def _sdk(self) -> tuple[str, ...]:
+        """The group that has the AWS SDK of Iceberg's classes: Glue needs all of it, S3 a few of its jars.
+
+        So do signed requests to a REST catalog. Spark 3.5 reads S3 by an older SDK, whose jars are of no use to
+        Iceberg.
+        """
+        is_signed = self.options.catalog_properties.get("rest.sigv4-enabled") == "true"
+        if self.options.catalog == "glue" or is_signed or (self.is_in_s3 and line() == "3.5"):
+            return ("aws",)
+        return (JARS,) if self.is_in_s3 else ()
+
+    @cached_property
+    def _access(self) -> Access | None:
+        return find_access() if self.is_in_s3 else None
+
+    @property
+    def _file_io(self) -> Mapping[str, str]:
+        """What both Spark and PyIceberg are told of S3; Java is told which of Iceberg's own classes reach it."""
+        if self._access is None:
+            return {}
+        how = _WITH_FEW_JARS if JARS in self.jars else {}
+        return {**self._access.iceberg_properties, **_FILE_IO, **how}
+
+    def prepare(self, table: TableName) -> None:
+        """Make the warehouse and a table's namespace; raises TableError where that is not allowed."""
+        if self.is_local or self.options.catalog == "sqlite":
+            self._make_folder()
+        if self._access is not None and not self.assigns_places:
+            self._access.check(self.warehouse)
+        with suppress(NamespaceAlreadyExistsError, IntegrityError):  # another table's thread may be making it
+            self._reader.create_namespace_if_not_exists(self.identifier(table)[0])
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise TableError(
+                f"the warehouse {self.folder} is no folder",
+                todo="Correct `warehouse` under [target], or move the file away.",
+            ) from error
+        except OSError as error:
+            raise TableError(
+                f"the warehouse {self.folder} cannot be made",
+                found=str(error),
+                todo="Grant permission to write there, or correct `warehouse` under [target].",
+            ) from error
+
+    @cached_property
+    def _reader(self) -> Catalog:
+        own = {} if self._access is None else dict(self._access.iceberg_properties)
+        if self.options.catalog == "sqlite":
+            uri = f"sqlite:///{self.folder / 'catalog.db'}"
+            return load_catalog(self.name, type="sql", uri=uri, warehouse=self.warehouse, **own)
+        own |= {"type": self.options.catalog, "warehouse": self.warehouse}
+        return load_catalog(self.name, **{**own, **self.options.catalog_properties})
+
+    def create(
+        self,
+        table: TableName,
+        suffix: str,
+        schema: Schema,
+        partitions: PartitionSpec,
+        properties: Mapping[str, str],
+    ) -> Table:
+        """Make a table that stands beside another."""
+        location = self.location(table, suffix)
+        name = self.identifier(table, suffix)
+        return self._reader.create_table(name, schema, location, partitions, properties=dict(properties))
+
+    def drop_unwritten(self, table: TableName) -> bool:
+        """Drop a table, unless somebody has written to it; return whether it was dropped."""
+        name = self.identifier(table)
+        if self._reader.load_table(name).current_snapshot() is not None:
+            return False
+        if self.assigns_places:
+            self._reader.purge_table(name)  # a table bucket keeps no files of a table that is gone
+        else:
+            self._reader.drop_table(name)
+        return True
+
+    def io(self, table: TableName) -> FileIO:
+        """Return what reads and writes the files of a table that exists."""
+        return self._reader.load_table(self.identifier(table)).io
+
+    def load(self, table: TableName, suffix: str = "") -> Table | None:
+        """Return a table as PyIceberg reads it, or None where there is none."""
+        if self.options.catalog == "sqlite" and not (self.folder / "catalog.db").exists():
+            return None
+        try:
+            return self._reader.load_table(self.identifier(table, suffix))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        except FileNotFoundError as error:
+            raise TableError(
+                f"{table}: the catalog knows the table, and its files are gone",
+                found=str(error),
+                todo="Put the warehouse back, or drop the table from the catalog to load it anew.",
+            ) from error
+        except failures(OSError, ValueError) as error:
+            if is_of_arrow(error):
+                raise later(str(table), str(error)) from error
+            raise unreadable(table, self.options, error) from error

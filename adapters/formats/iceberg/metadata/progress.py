@@ -1,0 +1,92 @@
+"""Finding what the last commit of ours says, whoever committed since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
+from lakeward.adapters.formats.iceberg.metadata.columns import columns_of
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import TableError
+from lakeward.core.ports import Standing
+from lakeward.core.progress import Progress
+
+PROPERTY: Final = "lakeward.progress"
+"""The snapshot property that carries the progress."""
+
+SCHEMA_PROPERTY: Final = "lakeward.schema"
+"""The snapshot property that says in words how the commit changed the columns."""
+
+TAG: Final = "lakeward"
+"""The tag that keeps our last snapshot from being expired."""
+
+
+def standing_of(catalog: IcebergCatalog, name: TableName) -> Standing:
+    """Return a table as its last commit of ours left it, read without Spark."""
+    table = catalog.load(name)
+    if table is None:
+        return Standing(Progress(), None)
+    columns = columns_of(table.schema(), str(name))
+    snapshot = last_of_ours(table)
+    if snapshot is None:
+        return Standing(Progress(), columns)
+    return Standing(progress_of(snapshot), columns, snapshot.timestamp_ms * 1000)
+
+
+def last_of_ours(table: Table) -> Snapshot | None:
+    """Return the newest commit of ours that the current state descends from, or None.
+
+    Other writers' commits are passed over. Where their ancestors have expired, the tag
+    names ours. Raises TableError where it does not lie behind the current state.
+    """
+    oldest = None
+    for snapshot in ancestors(table):
+        if is_ours(snapshot):
+            return snapshot
+        oldest = snapshot
+    tagged = table.snapshot_by_name(TAG)
+    if tagged is None or oldest is None:
+        return None
+    if (tagged.sequence_number or 0) > (oldest.sequence_number or 0):
+        raise TableError(
+            f"{'.'.join(table.name())} was rolled back to before lakeward's first commit",
+            found=f"the tag {TAG!r} names a snapshot that the table no longer descends from",
+            todo="Roll the table forward again, or drop it to load it anew.",
+        )
+    return tagged
+
+
+def commits_of(table: Table) -> Iterator[tuple[Snapshot, Progress]]:
+    """Return our commits that the current state descends from, with what they say, newest first."""
+    last = last_of_ours(table)
+    for snapshot in [] if last is None else ancestors(table, last):
+        if is_ours(snapshot):
+            yield snapshot, progress_of(snapshot)
+
+
+def is_ours(snapshot: Snapshot) -> bool:
+    """Whether a commit carries progress."""
+    return PROPERTY in properties_of(snapshot)
+
+
+def progress_of(snapshot: Snapshot) -> Progress:
+    """Return what a commit of ours says."""
+    return Progress.from_json(properties_of(snapshot)[PROPERTY])
+
+
+def ancestors(table: Table, first: Snapshot | None = None) -> Iterator[Snapshot]:
+    """Return a snapshot, by default the current one, and those that it descends from, newest first."""
+    snapshot = first or table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+
+
+def properties_of(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return what a commit says of itself."""
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties

@@ -1,0 +1,122 @@
+"""The snapshots that an Iceberg table comes from, and the way back to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, takewhile
+from typing import Any
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lakeward.adapters.formats.iceberg.java import Jvm, committing
+from lakeward.adapters.formats.iceberg.metadata.progress import (
+    SCHEMA_PROPERTY,
+    TAG,
+    ancestors,
+    commits_of,
+    is_ours,
+    progress_of,
+    properties_of,
+)
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.ports import Version
+from lakeward.core.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergLine:
+    """The snapshots that the state of a table comes from; `java` loads it as Iceberg itself does."""
+
+    name: TableName
+    table: Table
+    java: Callable[[], tuple[Jvm, Any]]
+
+    @property
+    def batch(self) -> int:
+        """The batch that the table is at."""
+        return next((progress.batch for _, progress in commits_of(self.table)), 0)
+
+    def versions(self) -> Sequence[Version]:
+        """Return our commits, newest first."""
+        return [_version(snapshot, progress) for snapshot, progress in commits_of(self.table)]
+
+    def commits(self) -> Sequence[Version]:
+        """Return our commits, newest first; no other table has a snapshot of that number."""
+        return self.versions()
+
+    def shown_by(self, batch: int) -> str | None:
+        """Return the snapshot of a batch, or None where it has expired."""
+        return next((version.name for version in self.versions() if version.progress.batch == batch), None)
+
+    def find(self, name: str) -> Version | None:
+        """Return a snapshot, with the progress of our last before it, or None."""
+        found = next((one for one in self._snapshots() if str(one.snapshot_id) == name), None)
+        own = None if found is None else self._own(found)
+        return None if own is None else Version(name=name, progress=progress_of(own), committed=_micros(own))
+
+    def is_at(self, name: str) -> bool:
+        """Whether a snapshot is the current one."""
+        current = self.table.current_snapshot()
+        return current is not None and str(current.snapshot_id) == name
+
+    def check(self, name: str) -> None:
+        """Refuse where rows are partitioned or sorted by a column that there was not then."""
+        target = self._snapshot(name)
+        if target.schema_id is None or not self._changes_columns(target):
+            return
+        then, now = self.table.schemas()[target.schema_id], self.table.schema()
+        needed = {part.source_id for part in self.table.spec().fields}
+        needed |= {item.source_id for item in self.table.sort_order().fields}
+        lacking = [now.find_column_name(number) for number in needed - set(then.field_ids)]
+        if lacking:
+            raise TableError(
+                f"{self.name} cannot be taken back to {name}",
+                found=f"it is partitioned or sorted by {', '.join(map(str, lacking))}, which it had not then",
+                todo="Nothing was changed. Take that out of the table's partitions or order first (in Spark: "
+                "`ALTER TABLE … DROP PARTITION FIELD …`).",
+            )
+
+    def take_back(self, version: Version) -> None:
+        """Make a snapshot the current one: the branch, our tag, and the columns where batches had changed them."""
+        target, current = self._snapshot(version.name), self.table.current_snapshot()
+        own = self._own(target)
+        with committing(str(self.name)):
+            jvm, table = self.java()
+            operations = table.operations()
+            base = operations.current()
+            if own is None or current is None or base.currentSnapshot().snapshotId() != current.snapshot_id:
+                raise CommitConflict(
+                    f"{self.name}: another writer has just committed to the table", todo="Ask again."
+                )
+            made = jvm.iceberg.TableMetadata.buildFrom(base).setBranchSnapshot(target.snapshot_id, "main")
+            made.setRef(TAG, jvm.iceberg.SnapshotRef.tagBuilder(own.snapshot_id).build())
+            if self._changes_columns(target) and target.schema_id is not None:
+                made.setCurrentSchema(target.schema_id)
+            operations.commit(base, made.build())
+
+    def _snapshot(self, name: str) -> Snapshot:
+        return next(one for one in self._snapshots() if str(one.snapshot_id) == name)
+
+    def _snapshots(self) -> Iterator[Snapshot]:
+        """Return those that the state comes from; where one between has expired, ours that are older, too."""
+        return chain(ancestors(self.table), (snapshot for snapshot, _ in commits_of(self.table)))
+
+    def _own(self, snapshot: Snapshot) -> Snapshot | None:
+        """Return our last commit up to a snapshot."""
+        return next((one for one in ancestors(self.table, snapshot) if is_ours(one)), None)
+
+    def _changes_columns(self, target: Snapshot) -> bool:
+        """Whether a batch behind a snapshot changed the columns; what others did to them stays."""
+        behind = takewhile(lambda one: one != target, ancestors(self.table))
+        return any(SCHEMA_PROPERTY in properties_of(one) for one in behind)
+
+
+def _version(snapshot: Snapshot, progress: Progress) -> Version:
+    return Version(name=str(snapshot.snapshot_id), progress=progress, committed=_micros(snapshot))
+
+
+def _micros(snapshot: Snapshot) -> int:
+    return snapshot.timestamp_ms * 1000

@@ -1,0 +1,1 @@
+"""The tables beside an Iceberg table, read and written by PyIceberg."""

@@ -1,0 +1,1 @@
+"""Writes to Iceberg tables: data files, position deletes, and the commit of a change."""

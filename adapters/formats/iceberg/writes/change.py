@@ -1,0 +1,252 @@
+"""One change to an Iceberg table: staged file by file, then committed whole or taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.io import FileIO
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.formats.iceberg.java import Jvm, indexed, lost_race
+from lakeward.adapters.formats.iceberg.metadata.progress import PROPERTY, SCHEMA_PROPERTY, TAG
+from lakeward.adapters.formats.iceberg.writes.data_files import DataFiles
+from lakeward.adapters.formats.iceberg.writes.local_files import write_rows
+from lakeward.adapters.formats.iceberg.writes.position_deletes import Deletion, deletions, write_deletes
+from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.types import ddl
+from lakeward.core.errors import CommitConflict, ConservationError
+from lakeward.core.events import Mark, Position
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit
+from lakeward.core.progress import Progress
+from lakeward.core.schema_changes.evolution import Kind, SchemaChange
+
+
+class Change:
+    """Files that a commit will add and remove, all of them written, none of them visible.
+
+    `base` is the snapshot that was read, with its `files`; it is None of a table that had none. Raises
+    CommitConflict where it is not that of the table any more, now or before the commit. (A table of Iceberg looks
+    again when a transaction begins, and when it ends; but against a commit without files it validates nothing.)
+    """
+
+    def __init__(self, jvm: Jvm, table: Any, io: FileIO, base: Any, files: DataFiles | None = None) -> None:
+        self.jvm = jvm
+        self.transaction = table.newTransaction()
+        self.table = self.target = table
+        self.io = io
+        self.base = base
+        self.files = files or DataFiles(jvm, table, base)
+        self._refuse_others()
+        self.schema_changes: Sequence[SchemaChange] = ()
+        self.added: list[Any] = []
+        self.deletions: list[Deletion] = []
+        self.delete_files: list[Any] = []
+        self.removed_files: list[Any] = []
+        self.dropped: list[Any] = []
+        self.dropped_rows = 0
+        self.rewritten_rows = 0
+        self.is_sent = False
+
+    def _refuse_others(self) -> None:
+        if number_of(self.base) != number_of(self.table.currentSnapshot()):
+            raise CommitConflict(
+                f"{self.table.name()}: another writer has committed to the table since it was read",
+                todo="Nothing of this batch was applied. Run again when the other writer is done.",
+            )
+
+    def evolve(self, changes: Sequence[SchemaChange]) -> None:
+        """Give the table its new columns and types; rows that are added from now on have them."""
+        self._rename({change.path: change.to for change in changes if change.to is not None})
+        update = self.transaction.updateSchema()
+        for change in changes:
+            if change.after is None or change.kind is Kind.RENAME:
+                continue
+            type_, (*parent, name) = self.jvm.type(ddl(change.after)), change.names
+            if change.kind is Kind.ADD:
+                update.addColumn(".".join(parent) or None, name, type_)  # without a parent a name may have dots
+            else:
+                update.updateColumn(change.path, type_.asPrimitiveType())
+        update.commit()
+        self.target = self.transaction.table()
+        self.schema_changes = changes
+
+    def _rename(self, renames: Mapping[str, str]) -> None:
+        """Rename columns, first, so that all else goes by the new names; their data stays as it is."""
+        if renames:
+            update = self.transaction.updateSchema()
+            for old, new in renames.items():
+                update.renameColumn(old, new)
+            update.commit()
+
+    def add(self, rows: DataFrame) -> None:
+        """Write new rows."""
+        self.added += self.jvm.stage(self.target, rows)
+
+    def add_here(self, rows: pa.Table | None) -> bool:
+        """Write new rows from this process, where they are there; return whether they are written."""
+        file = None if rows is None else write_rows(self.jvm, self.target, self.io, rows)
+        self.added += [] if file is None else [file]
+        return file is not None
+
+    def reading_added(self) -> AbstractContextManager[DataFrame]:
+        """Read the new rows that were written, while the context lasts."""
+        return self.jvm.reading(self.target, [self.jvm.task(self.target, file) for file in self.added])
+
+    def delete_metadata(self) -> None:
+        """Delete the metadata of a table that was dropped, and its folders where nothing else lies in them."""
+        current, hadoop = self.table.operations().current(), self.jvm.gateway.jvm.org.apache.hadoop.fs
+        for file in [current.metadataFileLocation(), *(old.file() for old in indexed(current.previousFiles()))]:
+            self.table.io().deleteFile(file)
+        for name in ("metadata", "data", ""):
+            folder = hadoop.Path(f"{self.table.location()}/{name}".rstrip("/"))
+            files = folder.getFileSystem(self.jvm.spark._jsparkSession.sessionState().newHadoopConf())
+            if files.exists(folder) and not len(files.listStatus(folder)):
+                files.delete(folder, False)
+
+    def delete(self, found: Mapping[str, BitMap64]) -> None:
+        """Mark rows as deleted, given by their positions in each data file."""
+        self.deletions = deletions(self.jvm, str(self.table.name()), self.io, self.files.all(), found)
+        version = self.jvm.iceberg.TableUtil.formatVersion(self.table)
+        self.delete_files += write_deletes(self.jvm, self.table, self.io, self.deletions, version=version)
+
+    def rewrite(self, files: Sequence[str], gone: DataFrame, plan: MergePlan, rows: DataFrame | None) -> None:
+        """Write these files anew, without the rows whose keys are in `gone`."""
+        tasks = self._tasks(files)
+        self.removed_files = [task.file() for task in tasks.values()]
+        with self.jvm.reading(self.table, list(tasks.values())) as old:
+            now = fitted(called_now(old, plan.renames), plan.stored.schema)
+            kept = now.join(gone, gone.columns, "left_anti")
+            every = kept if rows is None else kept.unionByName(rows, allowMissingColumns=True)
+            self.added += self.jvm.stage(self.target, every)
+            counted = [self._live_rows(task) for task in tasks.values()]
+            self.rewritten_rows = old.count() if None in counted else sum(n for n in counted if n)
+
+    def drop_below(self, place: Position) -> Sequence[str]:
+        """Drop the files of which every row lies below a place, by their bounds; return their paths."""
+        if self.base is None:
+            return []
+        scan, util = self.table.newScan().useSnapshot(self.base.snapshotId()).includeColumnStats(), self.jvm.iceberg
+        columns = [self.table.schema().findField(name) for name in (names.EPOCH, names.SEQUENCE)]
+        for task in self.jvm.iterate(scan.planFiles()):
+            bounds = task.file().upperBounds() or {}
+            ends = [
+                util.types.Conversions.fromByteBuffer(column.type(), bounds[column.fieldId()])
+                for column in columns
+                if column.fieldId() in bounds
+            ]
+            rows = self._live_rows(task)
+            if len(ends) == len(columns) and rows is not None and Mark(*map(int, ends)) < place.mark:
+                self.dropped.append(task)
+                self.dropped_rows += rows
+        return [str(task.file().location()) for task in self.dropped]
+
+    def drop_all(self, rows: int) -> None:
+        """Drop every file of the table, which has so many rows: their own counts must say so, where they tell."""
+        if self.base is None:
+            return
+        self.dropped = [file.task for file in self.files.all().values()]
+        counted = [self._live_rows(task) for task in self.dropped]
+        self.dropped_rows = rows if None in counted else sum(count for count in counted if count)
+
+    def _live_rows(self, task: Any) -> int | None:
+        """Return how many rows a data file has left, or None where only reading it would tell."""
+        deletes, files = list(indexed(task.deletes())), self.jvm.iceberg.util.ContentFileUtil
+        if not all(files.isFileScoped(delete) for delete in deletes):
+            return None
+        return int(task.file().recordCount() - sum(delete.recordCount() for delete in deletes))
+
+    def _tasks(self, paths: Iterable[str]) -> Mapping[str, Any]:
+        """Return the scan tasks of data files, by their paths."""
+        files = self.files.all()
+        return {path: files[path].task for path in paths}
+
+    def check(self, what: str, written: int, removed: int) -> None:
+        """Compare the files with the rows that were planned; raises ConservationError before any commit."""
+        added = sum(file.recordCount() for file in self.added) - self.rewritten_rows
+        deleted = sum(d.newly_deleted for d in self.deletions) + self.dropped_rows
+        net = written - (removed - self.dropped_rows) if self.removed_files else written
+        if added != net or (not self.removed_files and deleted != removed):
+            raise ConservationError(
+                f"{what}: what was written is not what was planned",
+                found=f"planned {written} rows written and {removed} removed; the files add {added} and "
+                f"delete {deleted}",
+                todo="Nothing was applied. This is a defect of lakeward: please report it.",
+            )
+
+    def commit(
+        self, progress: Progress, written: int, removed: int, run_ids: Mapping[str, str] = MappingProxyType({})
+    ) -> Commit:
+        """Make the change visible, with the progress and the ids of the run, and move the tag: one transaction."""
+        transaction = self.transaction
+        update = self._update(transaction).set(PROPERTY, progress.to_json())
+        for name, value in run_ids.items():
+            update.set(f"lakeward.{name}", value)
+        if self.schema_changes:
+            update.set(SCHEMA_PROPERTY, "; ".join(map(str, self.schema_changes)))
+        update.commit()
+        snapshot = transaction.table().currentSnapshot().snapshotId()
+        tags = transaction.manageSnapshots()
+        if self.table.refs().containsKey(TAG):
+            tags.replaceTag(TAG, snapshot).commit()
+        else:
+            tags.createTag(TAG, snapshot).commit()
+        self.table.refresh()
+        self._refuse_others()
+        self.is_sent = True
+        transaction.commitTransaction()
+        return Commit(str(snapshot), written, removed)
+
+    def _update(self, transaction: Any) -> Any:
+        """Return the update that adds and removes, valid only on the state that was read."""
+        always = self.jvm.iceberg.expressions.Expressions.alwaysTrue()
+        if self.removed_files:
+            update = transaction.newOverwrite().conflictDetectionFilter(always)
+            update = update.validateNoConflictingData().validateNoConflictingDeletes()
+            for file in [*self.removed_files, *(task.file() for task in self.dropped)]:
+                update.deleteFile(file)
+            for file in self.added:
+                update.addFile(file)
+        else:
+            update = self._row_delta(transaction.newRowDelta(), always)
+        return update if self.base is None else update.validateFromSnapshot(self.base.snapshotId())
+
+    def _row_delta(self, update: Any, always: Any) -> Any:
+        """Fill an update that marks rows as deleted, drops files and adds others."""
+        update = update.conflictDetectionFilter(always).validateDeletedFiles()
+        update = update.validateNoConflictingDataFiles().validateNoConflictingDeleteFiles()
+        update.validateDataFilesExist(self.jvm.list([deletion.path for deletion in self.deletions]))
+        files = self.jvm.iceberg.util.ContentFileUtil
+        for task in self.dropped:
+            update.removeRows(task.file())
+            for delete in indexed(task.deletes()):
+                if files.isFileScoped(delete):  # others are of other files, too
+                    update.removeDeletes(delete)
+        for file in self.added:
+            update.addRows(file)
+        for file in self.delete_files:
+            update.addDeletes(file)
+        for deletion in self.deletions:
+            for replaced in deletion.replaced:
+                update.removeDeletes(replaced)
+        return update
+
+    def may_be_made(self, error: BaseException) -> bool:
+        """Whether the catalog may have the commit, although it ended with an error."""
+        return self.is_sent and not lost_race(error)
+
+    def take_back(self) -> None:
+        """Delete the files that were written and will not be committed."""
+        for file in [*self.added, *self.delete_files]:
+            self.table.io().deleteFile(file.location())
+
+
+def number_of(snapshot: Any) -> int | None:
+    """Return the number of a snapshot, or None where there is none."""
+    return None if snapshot is None else int(snapshot.snapshotId())

@@ -1,0 +1,1 @@
+"""Code that the table formats share: rows, change log, quarantine, resolution of batches, operations."""

@@ -1,0 +1,196 @@
+"""Events that send a part of a row that is not there, found in the companion without Spark.
+
+Of keys that no key change touches, what stands at a place is told by the newest event
+before it that says all: that is found by columns, however many events there are. The few
+keys that key changes join are folded in plain Python.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.adapters.formats.shared.change_log.entries import (
+    BASE,
+    BATCH,
+    CHANGE,
+    DELETE,
+    KIND,
+    OLD_RECORD,
+    RECORD,
+)
+from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.rows.system_columns import position_of
+from lakeward.adapters.spark.history.version_rows import ENDS
+from lakeward.adapters.spark.sql import names
+from lakeward.core.dimension import DELETED, Dimension, Ordered
+from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.fold import Row, apply
+from lakeward.core.ports import Entry
+from lakeward.core.progress import Progress
+
+_PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
+_WANTED: Final = (
+    *(KIND, names.EPOCH, *_PLACE, names.BATCH, names.OPERATION, names.TIME),
+    *(RECORD, OLD_RECORD, names.UNSET, names.TRANSACTION),
+)
+_IS_PART, _LEAVES, _FOUND = "is_part", "leaves", "found_"
+"""Of an event: whether it sends a part of a row, whether it leaves one; and what stands before a column's name."""
+
+
+def incomplete_of(companion: CompanionTable, progress: Progress) -> Sequence[Entry]:
+    """Return the events that wait for their row as of the table's batch, oldest first."""
+    if not companion.has_parts or isinstance(companion.dimension.lateness, Ordered):
+        return []
+    companion.batches.objects(progress)
+    return _waiting(companion, progress, f"{names.BATCH} <= {progress.batch} and {companion.counts}")
+
+
+def unsettled_of(companion: CompanionTable, progress: Progress) -> Sequence[Entry]:
+    """Return the events that waited for their row when the table became `ordered`, and were not told of yet."""
+    companion.batches.objects(progress)
+    if not (companion.batches.turned and companion.has_parts):
+        return []
+    if not companion.table.rows(companion.left_behind, (KIND,)).num_rows:
+        return []
+    return _waiting(companion, progress, f"{names.BATCH} <= {companion.batches.turned}")
+
+
+def _waiting(companion: CompanionTable, progress: Progress, among: str) -> Sequence[Entry]:
+    """Return the events among some entries that find no row in what these tell."""
+    condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.EPOCH} = {progress.epoch} and {among}"
+    rows = companion.table.rows(condition, (*_WANTED, *_told_of_ends(companion.dimension)))
+    rows = _since(max(companion.batches.truncates, default=None), _marked(_that_stood(rows)))
+    moved = rows.filter(pc.is_valid(rows[OLD_RECORD]))
+    both = [*moved[RECORD].to_pylist(), *moved[OLD_RECORD].to_pylist()]
+    is_joined = pc.is_in(rows[RECORD], value_set=pa.array(both, rows.schema.field(RECORD).type))
+    found = _without_row(rows.filter(pc.invert(is_joined))).to_pylist()
+    mirror = replace(companion.dimension, history=None)
+    found += _folded(mirror, rows.filter(is_joined).to_pylist())
+    return _entries(companion, progress, found) if found else []
+
+
+def _told_of_ends(dimension: Dimension) -> Sequence[str]:
+    """Return the columns in which bases say that what they are had ended before."""
+    return [DELETED] if dimension.is_soft else [] if dimension.history is None else [ENDS]
+
+
+def _that_stood(rows: pa.Table) -> pa.Table:
+    """Leave out the versions of a history that had ended before, and rows that went: they complete nothing."""
+    for name in {ENDS, DELETED} & {*rows.column_names}:
+        ended = pc.fill_null(rows[name], False) if name == DELETED else pc.is_valid(rows[name])
+        rows = rows.filter(pc.invert(pc.and_kleene(pc.equal(rows[KIND], BASE), ended))).drop_columns([name])
+    return rows
+
+
+def _marked(rows: pa.Table) -> pa.Table:
+    """Say of each row whether it sends a part of a row, and whether it leaves one."""
+    lacks = pc.fill_null(pc.greater(pc.list_value_length(rows[names.UNSET]), 0), False)
+    is_update = pc.fill_null(pc.equal(rows[names.OPERATION], Operation.UPDATE.value), False)
+    is_base = pc.equal(rows[KIND], BASE)
+    is_part = pc.and_kleene(pc.and_kleene(lacks, is_update), pc.invert(is_base))
+    leaves = pc.or_kleene(
+        pc.invert(pc.fill_null(pc.equal(rows[names.OPERATION], Operation.DELETE.value), False)), is_base
+    )
+    return rows.append_column(_IS_PART, is_part).append_column(_LEAVES, leaves)
+
+
+def _since(newest: Position | None, rows: pa.Table) -> pa.Table:
+    """Leave out what a truncate removes, or makes up for."""
+    if newest is None:
+        return rows
+    place = dict(zip(names.POSITION, newest, strict=True))
+    return rows.filter(_is_behind({n: rows[n] for n in _PLACE}, {n: _scalar(rows[n], place[n]) for n in _PLACE}))
+
+
+def _scalar(column: pa.ChunkedArray, value: int) -> Any:
+    return pa.scalar(Decimal(value) if pa.types.is_decimal(column.type) else value, column.type)
+
+
+def _without_row(rows: pa.Table) -> pa.Table:
+    """Return the events of keys without key changes before which nothing says what stands, or that nothing does."""
+    parts = rows.filter(rows[_IS_PART])
+    whole = rows.filter(pc.invert(rows[_IS_PART])).select([RECORD, *_PLACE, _LEAVES])
+    if not parts.num_rows:
+        return parts
+    ordered = whole.sort_by([(name, "ascending") for name in (RECORD, *_PLACE)])
+    # Places are taken by their number: of decimals Arrow knows no last one.
+    numbered = ordered.select([RECORD]).append_column("index", pa.array(range(ordered.num_rows), pa.int64()))
+    last = numbered.group_by(RECORD, use_threads=False).aggregate([("index", "last")])["index_last"]
+    newest = ordered.take(last)
+    newest = newest.rename_columns([n if n == RECORD else _FOUND + n for n in newest.column_names])
+    places = parts.select([RECORD, *_PLACE, names.BATCH]).append_column("index", pa.array(range(parts.num_rows)))
+    met = places.join(newest, RECORD, join_type="left outer")
+    behind = _is_behind({n: met[n] for n in _PLACE}, {n: met[_FOUND + n] for n in _PLACE})
+    is_newer = pc.or_kleene(
+        pc.is_null(met[_FOUND + _LEAVES]), pc.and_kleene(pc.invert(met[_FOUND + _LEAVES]), behind)
+    )
+    return parts.take(met.filter(is_newer)["index"].sort())
+
+
+def _is_behind(places: Mapping[str, Any], others: Mapping[str, Any]) -> Any:
+    """Whether places lie behind others."""
+    behind = None
+    for name in reversed(_PLACE):
+        greater, equal = pc.greater(places[name], others[name]), pc.equal(places[name], others[name])
+        behind = greater if behind is None else pc.or_kleene(greater, pc.and_kleene(equal, behind))
+    return behind
+
+
+def _folded(dimension: Dimension, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the events of keys that key changes join which found no row."""
+    bases: dict[Key, Row] = {}
+    for row in sorted((row for row in rows if row[KIND] == BASE), key=lambda row: row[names.BATCH]):
+        bases[row[RECORD],] = Row(dict.fromkeys(dimension.schema.names), position_of(row))
+    events = {position_of(row): (_event(dimension, row), row) for row in rows if row[KIND] != BASE}
+    folded = apply(dimension, bases, [event for event, _ in events.values()])
+    return [row for event, row in events.values() if folded.is_waiting(event)]
+
+
+def _event(dimension: Dimension, row: Mapping[str, Any]) -> ChangeEvent:
+    """Return an event without values: which of them were sent is all that counts."""
+    lacking = row[names.UNSET] or ()
+    return ChangeEvent(
+        operation=Operation(row[names.OPERATION]),
+        position=position_of(row),
+        key=(row[RECORD],),
+        cells={name: UNSET if name in lacking else None for name in dimension.schema.names},
+        old_key=None if row[OLD_RECORD] is None else (row[OLD_RECORD],),
+        transaction=row[names.TRANSACTION],
+    )
+
+
+def _entries(companion: CompanionTable, progress: Progress, rows: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
+    records = companion.table.rows(
+        f"{KIND} = '{BATCH}' and {names.BATCH} <= {progress.batch}", (names.BATCH, RECORD)
+    )
+    contents = {row[names.BATCH]: json.loads(row[RECORD]) for row in records.to_pylist()}
+    objects = {order: name for content in contents.values() for name, order, *_ in content["objects"]}
+    found = [
+        Entry(
+            key=row[RECORD],
+            reason=Reason.INCOMPLETE_ROW.value,
+            detail=f"not sent: {', '.join(row[names.UNSET] or ())}",
+            object=objects.get(row[names.OBJECT], str(row[names.OBJECT])),
+            row=row[names.ROW],
+            operation=row[names.OPERATION],
+            epoch=row[names.EPOCH],
+            sequence=int(row[names.SEQUENCE]),
+            order=row[names.OBJECT],
+            batch=row[names.BATCH],
+            since=contents[row[names.BATCH]]["at"],
+            text="",
+            time=row[names.TIME],
+            other_key=row[OLD_RECORD],
+            is_waiting=True,
+        )
+        for row in rows
+    ]
+    return sorted(found, key=lambda entry: (entry.batch, entry.position))

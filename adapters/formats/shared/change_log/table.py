@@ -1,0 +1,189 @@
+"""The companion table: the events, bases and waiting events that are remembered as of a batch.
+
+What is stamped above the table's own batch does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.formats.shared.change_log.batch_log import Batches
+from lakeward.adapters.formats.shared.change_log.column_changes import NOTHING_COMES, ColumnsSince, Coming
+from lakeward.adapters.formats.shared.change_log.entries import (
+    BASE,
+    BY_PLACE,
+    CHANGE,
+    DELETE,
+    KIND,
+    OLD_RECORD,
+    PLACE,
+    RECORD,
+    RELEASED,
+    WAITING,
+)
+from lakeward.adapters.formats.shared.rows.system_columns import position_of
+from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, Make
+from lakeward.adapters.spark.history.version_rows import previous_columns
+from lakeward.adapters.spark.merge.fold.fold_items import said_nothing_of, with_all
+from lakeward.adapters.spark.merge.resolution import standing
+from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import column, quoted
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import TableError
+from lakeward.core.events import Operation
+from lakeward.core.quarantine.holds import Waiter, Waiters
+from lakeward.core.schema import Schema
+
+_IS_UPDATE: Final = f"{names.OPERATION} = '{Operation.UPDATE.value}'"
+_WAITS: Final = f"{KIND} = '{WAITING}' AND {_IS_UPDATE}"
+
+
+class CompanionTable:
+    """The companion of one table. `n` is always the batch that the table itself is at."""
+
+    def __init__(self, dimension: Dimension, make: Make) -> None:
+        self.dimension = dimension
+        self.table = make(CHANGES, dimension.new_names, lambda: self.rows.names)
+        self.batches = Batches(dimension.name, self.table)
+        self.coming: Coming = NOTHING_COMES
+
+    @property
+    def rows(self) -> Schema:
+        """The columns of the rows that it remembers: those of the table, and in a history the values before."""
+        return Schema((*self.dimension.schema, *previous_columns(self.dimension)))
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether some event that is remembered may have been sent in part."""
+        return names.UNSET in self.table.columns
+
+    @property
+    def counts(self) -> str:
+        """Which entries of a key tell how it stands, as a condition."""
+        left = f" or {OLD_RECORD} is not null" if self.has_parts else ""
+        return f"({names.BATCH} > {self.batches.turned} or {KIND} = '{DELETE}'{left})"
+
+    @property
+    def left_behind(self) -> str:
+        """Which entries tell how a key stood before the table was `ordered`, and count no more, as a condition.
+
+        The companion has `has_parts`: else nothing waits for its row.
+        """
+        truncate = Operation.TRUNCATE.value
+        changes = f"{KIND} = '{CHANGE}' and {names.OPERATION} != '{truncate}' and {OLD_RECORD} is null"
+        return f"(({KIND} = '{BASE}' or ({changes})) and {names.BATCH} <= {self.batches.turned})"
+
+    def events(self, upto: int) -> DataFrame | None:
+        """Return the events of keys that are remembered, up to `n`, or None where there is no companion."""
+        found = self._changes(upto, f"!= '{Operation.TRUNCATE.value}' AND {self.counts}")
+        return None if found is None else self._with_what_came(found)
+
+    def _with_what_came(self, events: DataFrame) -> DataFrame:
+        """Say of updates which columns and fields the table got since they came: they say nothing of those."""
+        nothing = "CAST(array() AS array<string>)"
+        since = self._columns_since.with_added(nothing, _IS_UPDATE)
+        return events if since == nothing else events.withColumn(names.CAME_SINCE, F.expr(since))
+
+    def every_event(self, upto: int) -> DataFrame | None:
+        """Return the events of keys that are there, up to `n`, whether or not they still tell how one stands."""
+        return self._changes(upto, f"!= '{Operation.TRUNCATE.value}'")
+
+    def truncated(self, upto: int) -> DataFrame | None:
+        """Return the truncates that are remembered, up to `n`, or None where there is no companion."""
+        return self._changes(upto, f"= '{Operation.TRUNCATE.value}'")
+
+    def _changes(self, upto: int, is_wanted: str) -> DataFrame | None:
+        kinds = f"{KIND} IN ('{DELETE}', '{CHANGE}')"
+        return self._frame(f"{kinds} AND {names.OPERATION} {is_wanted}", upto)
+
+    def facts(self, upto: int) -> list[DataFrame]:
+        """Return the events that are remembered, and those that wait, up to `n`."""
+        events, waiting = self.events(upto), self.waiting(upto)
+        if events is not None and names.CAME_SINCE in events.columns:
+            events = with_all(events)
+            events = events.withColumn(names.UNSET, F.expr(said_nothing_of(events))).drop(names.CAME_SINCE)
+        return [found for found in (events, waiting) if found is not None]
+
+    def bases(self, upto: int) -> DataFrame | None:
+        """Return the bases, up to `n`; the position of the row is named as that of a row that stands."""
+        found = self._frame(f"{KIND} = '{BASE}' AND {names.BATCH} > {self.batches.turned}", upto)
+        place = {name: standing(name) for name in PLACE}
+        return None if found is None else found.withColumnsRenamed(place)
+
+    def deletes(self, upto: int) -> DataFrame | None:
+        """Return key and position of the remembered deletes, up to `n`."""
+        return self._kind(DELETE, upto)
+
+    def waiting(self, upto: int) -> DataFrame | None:
+        """Return the entries of events that wait as of `n`, or None where there is no companion."""
+        waiting, released = (self._kind(kind, upto) for kind in (WAITING, RELEASED))
+        if waiting is None or released is None:
+            return None
+        return waiting.join(released, [names.OBJECT, names.ROW], "left_anti")
+
+    def waiting_events(self, upto: int, keys: Sequence[str] | None = None) -> DataFrame:
+        """Return the events that wait as of `n`, as a frame of events: those of these keys (as texts).
+
+        Where none are named, or key changes may join keys, it is all of them.
+        """
+        waiting = self.waiting(upto)
+        if waiting is None:
+            raise TableError(
+                f"{self.dimension.name} has no companion, so nothing can wait",
+                todo="Put the companion table back, or drop the table to load it anew.",
+            )
+        freed = waiting if self.has_parts or keys is None else waiting.where(column(RECORD).isin(list(keys)))
+        wanted = (names.UNSET, names.OLD, names.TRANSACTION, names.INSTANT)
+        in_part = [name for name in wanted if name in waiting.columns]
+        return freed.selectExpr(
+            *map(quoted, self.dimension.schema.names),
+            *(names.OPERATION, names.SEQUENCE, names.OBJECT, names.ROW, names.TIME),
+            *in_part,
+            f"{BY_PLACE} AS {names.ARRIVAL}",
+            *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)],
+        )
+
+    def waiters(self, upto: int) -> Waiters[str]:
+        """Return the events that wait, with the texts of their keys; no Spark is needed."""
+        wanted = (KIND, *names.POSITION, RECORD, *([OLD_RECORD] if self.has_parts else []))
+        condition = f"{KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {upto}"
+        condition += f" and {names.EPOCH} = {self.batches.epoch}"
+        rows = self.table.rows(condition, wanted).to_pylist()
+        released = {(row[names.OBJECT], row[names.ROW]) for row in rows if row[KIND] == RELEASED}
+        return Waiters.of(
+            Waiter(
+                position_of(row),
+                tuple(key for key in (row.get(OLD_RECORD), row[RECORD]) if key is not None),
+            )
+            for row in rows
+            if row[KIND] == WAITING and (row[names.OBJECT], row[names.ROW]) not in released
+        )
+
+    def _kind(self, kind: str, upto: int) -> DataFrame | None:
+        return self._frame(f"{KIND} = '{kind}'", upto)
+
+    def _frame(self, condition: str, upto: int) -> DataFrame | None:
+        """Return entries up to `n` as the table has its columns now; what was not sent has the new names, too.
+
+        An update that waits did not send the columns that the table got since.
+        Before the first batch there are none: what a person said by then (`write_down`) has no columns for them.
+        """
+        within = f"{names.BATCH} <= {upto} AND {names.EPOCH} = {self.batches.epoch}"
+        found = self.table.frame(f"{condition} AND {within}") if upto else None
+        if found is None:
+            return None
+        found = fitted(found, self.rows)
+        if names.UNSET not in found.columns:
+            return found
+        unset = self._columns_since.with_added(names.UNSET, _WAITS)
+        return found if unset == names.UNSET else found.withColumn(names.UNSET, F.expr(unset))
+
+    @property
+    def _columns_since(self) -> ColumnsSince:
+        """What became of the columns since events came."""
+        return ColumnsSince(self.batches.records, self.dimension.policies.renames, self.coming)

@@ -1,0 +1,96 @@
+"""Writing into the companion: a batch with its record and its memory, or what an operator said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.formats.shared.change_log import batch_record
+from lakeward.adapters.formats.shared.change_log.entries import (
+    BASE,
+    BATCH,
+    EVENT,
+    KIND,
+    OLD_RECORD,
+    RECORD,
+    WAITING,
+    WORDS,
+    columns_in_part,
+    columns_of,
+)
+from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.side_tables.keys import key_text
+from lakeward.adapters.formats.shared.side_tables.side_table import NOTHING, UNKNOWN
+from lakeward.adapters.spark.history.version_rows import remembered_types
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import quoted
+from lakeward.core.dimension import Dimension
+from lakeward.core.merge.facts import PARTIAL
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Word
+
+
+def remember(
+    companion: CompanionTable,
+    plan: MergePlan,
+    entries: Mapping[str, DataFrame | None],
+    rows: pa.Table = NOTHING,
+    *,
+    count: int,
+) -> None:
+    """Write the record of a batch and its memory in one commit: so many entries by kind (as SQL), and `rows`.
+
+    Raises CommitConflict where another process remembers a batch of the table at the same time.
+    """
+    dimension, batches = companion.dimension, companion.batches
+    if batches.has_leftovers:
+        batches.refuse_others()
+        batches.version, batches.has_leftovers = companion.table.forget_above(plan.batch - 1), False
+    columns = {**columns_of(dimension.sequences), **{c.name: c.type for c in dimension.schema}}
+    if PARTIAL & plan.facts.may_need and dimension.key:
+        columns |= columns_in_part(dimension)
+    columns |= remembered_types(dimension)
+    frames = [entries_of(dimension, frame, kind, plan) for kind, frame in entries.items() if frame is not None]
+    size = sum(found.object.size for found in plan.facts.objects)
+    row = pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [batch_record.written(plan)]})
+    own = rows.select([name for name in rows.column_names if name in columns])
+    rows = pa.concat_tables([row, own], promote_options="permissive")
+    count, size = (count, size) if frames else (0, 0)
+    with batches.meeting():
+        written = companion.table.add(
+            columns, frames, rows, count=count, size=size, partition_by=KIND, since=batches.version
+        )
+    batches.stamped, batches.version = plan.batch, written
+
+
+def entries_of(dimension: Dimension, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
+    """Return the entries that events of a batch make, of a kind (as SQL)."""
+    whole = kind in (f"'{WAITING}'", f"'{BASE}'", EVENT)
+    wanted = dimension.schema.names if whole else dimension.key
+    wanted = (*wanted, names.UNSET, names.OLD, names.TRANSACTION, *remembered_types(dimension))
+    own = [name for name in wanted if name in frame.columns]
+    if names.OLD in frame.columns:
+        old = key_text(dimension, f"{names.OLD}.")
+        frame = frame.selectExpr("*", f"CASE WHEN {names.OLD} IS NOT NULL THEN {old} END AS {OLD_RECORD}")
+        own.append(OLD_RECORD)
+    return frame.selectExpr(
+        f"{kind} AS {KIND}",
+        f"{plan.epoch} AS {names.EPOCH}",
+        *(names.SEQUENCE, names.OBJECT, names.ROW, names.OPERATION, names.TIME),
+        f"{plan.batch}L AS {names.BATCH}",
+        f"{key_text(dimension)} AS {RECORD}",
+        *map(quoted, own),
+    )
+
+
+def write_down(companion: CompanionTable, upto: int, word: Word) -> None:
+    """Write down what an operator said at batch `n`; the companion is made where it is not there."""
+    dimension = companion.dimension
+    columns = {**columns_of(dimension.sequences), **{c.name: c.type for c in dimension.schema}}
+    kind = next(kind for kind, type_ in WORDS.items() if isinstance(word, type_))
+    row = pa.table({KIND: [kind], names.BATCH: [upto], RECORD: [batch_record.written_word(word)]})
+    companion.table.add(columns, [], row, count=0, partition_by=KIND)
+    companion.batches.words.append(word)
+    companion.batches.version = UNKNOWN

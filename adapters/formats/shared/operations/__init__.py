@@ -1,0 +1,1 @@
+"""Operations on whole tables that work alike in each format."""

@@ -1,0 +1,129 @@
+"""Full loads that are written as they are read: to files of the table, which nobody sees before the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from lakeward.adapters.formats.shared.resolution.merge_result import Outcome
+from lakeward.adapters.formats.shared.resolution.strategies.full_load import (
+    is_load_alone,
+    load_of,
+    meets_a_row,
+    repeats_a_key,
+)
+from lakeward.adapters.formats.shared.rows.new_rows import as_stored
+from lakeward.adapters.formats.shared.rows.table_rows import Rows
+from lakeward.adapters.spark.frames.event_frame import AHEAD, IS_EVENT, IS_LOAD
+from lakeward.adapters.spark.frames.source_rows import MALFORMED, TORN
+from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
+from lakeward.adapters.spark.session.errors import refused_by_disk
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import quoted
+from lakeward.core.errors import TableError
+from lakeward.core.events import Operation
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Resolved
+
+_FLAGS: Final = (AHEAD, TORN, MALFORMED)
+
+
+class Files(Protocol):
+    """Files of a table that nobody sees; `change` is what commits them."""
+
+    @property
+    def change(self) -> Any:
+        """What commits them."""
+        ...
+
+    def write(self, rows: DataFrame) -> None:
+        """Write rows, as the table has them."""
+        ...
+
+    def read(self) -> DataFrame:
+        """Return the rows that were written."""
+        ...
+
+    def close(self) -> None:
+        """Delete them, unless they were committed, and a table that was made for them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DirectLoad:
+    """A full load in files of a table that nobody sees; `events` are what is known of it, `source` has all.
+
+    `plan` is what it was written by: that of a load of which all can be applied.
+    """
+
+    source: DataFrame
+    events: DataFrame
+    files: Files
+    plan: MergePlan
+
+    def is_by(self, plan: MergePlan) -> bool:
+        """Whether its files are what a plan writes."""
+        own = self.plan
+        wrote = (own.batch, own.epoch, own.creates, own.replaces, own.stored, own.changes)
+        same = wrote == (plan.batch, plan.epoch, plan.creates, plan.replaces, plan.stored, plan.changes)
+        return same and is_load_alone(plan)
+
+    def resolved(self, plan: MergePlan, rows: Rows) -> Resolved:
+        """Return what its commit does to the rows that stand."""
+        outcome = Outcome(upserts=self.events, table=rows.table, staged=self.files.change, drops_all=plan.replaces)
+        return load_of(plan, outcome, removed=rows.count() if plan.replaces else 0)
+
+
+def write_directly(
+    plan: MergePlan, frame: DataFrame, stand: Rows, begin: Callable[[], Files]
+) -> DirectLoad | None:
+    """Write a full load as it is read; None, and nothing is left, where not all is rows of it, or a key repeats.
+
+    `plan` is that of a load of which all can be applied, and which meets none of the rows that `stand`; `begin`
+    makes the files.
+    """
+    files, seen = begin(), Observation()
+    is_plain = f"{IS_EVENT} AND {IS_LOAD} AND {names.OPERATION} = '{Operation.READ.value}'"
+    odd = " OR ".join([f"NOT coalesce({is_plain}, false)", *_flags(frame)])
+    observed = frame.observe(seen, F.expr(f"count_if({odd}) AS odd"), F.expr(f"max({names.TIME}) AS time"))
+    try:
+        files.write(as_stored(plan, fitted(observed.where(is_plain), plan.dimension.schema)))
+        found = seen.get
+        written = None if found["odd"] else _as_events(files.read(), plan, found["time"])
+        if written is None or repeats_a_key(written, plan.dimension) or meets_a_row(written, stand):
+            files.close()
+            return None
+    except BaseException as error:
+        files.close()
+        if (full := refused_by_disk(error)) is not None:
+            raise _not_written(plan, full) from error
+        raise
+    return DirectLoad(frame, written, files, plan)
+
+
+def _not_written(plan: MergePlan, found: str) -> TableError:
+    return TableError(
+        f"{plan.dimension.name}: the table could not be written",
+        found=found,
+        todo="The table is as it was. Mend that, and run again: it goes on where it stopped.",
+    )
+
+
+def _flags(frame: DataFrame) -> list[str]:
+    return [f"coalesce({flag}, false)" for flag in _FLAGS if flag in frame.columns]
+
+
+def _as_events(rows: DataFrame, plan: MergePlan, time: int | None) -> DataFrame:
+    """Return what a survey asks of events, of rows as they were written."""
+    return rows.selectExpr(
+        *map(quoted, plan.dimension.key),
+        *(names.SEQUENCE, names.OBJECT, names.ROW),
+        f"'{Operation.READ.value}' AS {names.OPERATION}",
+        f"{'CAST(NULL AS bigint)' if time is None else f'{time}L'} AS {names.TIME}",
+        *[f"CAST(NULL AS string) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)],
+        *[f"false AS {flag}" for flag in _FLAGS],
+    )

@@ -1,0 +1,1 @@
+"""Steps that resolution strategies share: each takes the value of the step before it."""

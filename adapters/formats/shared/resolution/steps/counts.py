@@ -1,0 +1,43 @@
+"""What a batch comes to in numbers, by what is known of its rows beside what became of those that pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.spark.merge.resolution import Known
+from lakeward.core.dimension import Ties
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.counts import Counts
+from lakeward.core.plan import MergePlan
+
+
+def rejects_of(
+    plan: MergePlan, known: Known, refused: Mapping[Reason, int], moved: Mapping[Reason, int] = MappingProxyType({})
+) -> Mapping[Reason, int]:
+    """Return by reason the rows that go into quarantine: no copies, and what the table itself refused.
+
+    Those that were `moved` are among these, and had another reason before.
+    """
+    if plan.releases:
+        return {}
+    return Counter(plan.facts.rejects) - Counter(known.rejects) - Counter(moved) + Counter(refused)
+
+
+def counts_of(plan: MergePlan, tally: Counts, waiting: DataFrame | None) -> Counts:
+    """Complete the counts of what passed by those of what did not, and of truncates."""
+    if plan.releases:
+        settled = tally.stale + tally.duplicates + tally.superseded + tally.applied
+        mended = len(plan.mended) - (0 if waiting is None else waiting.count())
+        return Counts(released=settled - mended)
+    return replace(
+        tally + plan.truncates.counts(in_history=plan.dimension.history is not None),
+        read=plan.facts.read,
+        skipped=plan.facts.skipped,
+        waiting=0 if waiting is None else waiting.count(),
+        ties=tally.ties if plan.dimension.ties is Ties.ARRIVAL else 0,
+    )

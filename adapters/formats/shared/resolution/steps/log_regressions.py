@@ -1,0 +1,119 @@
+"""Changes that are newer by their time than what came of their keys, and lie below it in the log of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.formats.shared.rows.table_rows import Rows
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.spark.frames.event_frame import IS_EVENT, IS_TRUNCATE, ROWS_BEFORE
+from lakeward.adapters.spark.merge.resolution import keys_of_both, without_copies
+from lakeward.adapters.spark.merge.truncates import literal, place_of
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.inline_rows import inline
+from lakeward.adapters.spark.sql.names import quoted
+from lakeward.core.checks.log_steps import LEAST_GAP
+from lakeward.core.events import Position
+from lakeward.core.plan import MergePlan
+
+_PLACE, _TIME, _STANDS, _OF_BATCH = (
+    f"{names.PREFIX}{name}" for name in ("place", "believed_time", "stands", "time_of_batch")
+)
+_HIGHEST, _LATEST = f"{names.PREFIX}highest_of_key", f"{names.PREFIX}latest_of_key"
+"""The highest place and the latest time that came of the key of an event before it, in the batch."""
+
+_IS_CHANGE: Final = f"{names.OPERATION} != 'read' AND {_TIME} IS NOT NULL"
+
+
+def find_regressions(kept: Keeping, plan: MergePlan, batch: DataFrame, rows: Rows) -> Mapping[int, int]:
+    """Return the row of the first such change of each suspect object of a batch; what came before counts no more.
+
+    It is `lakeward.core.merge.settling.log_regressions.find_regressions` as SQL. What stands of the keys is looked
+    up once more: of most sources few batches have such objects.
+    """
+    if not plan.suspect_objects:
+        return {}
+    frame, _ = without_copies(batch, plan)
+    of_objects = kept.companion.batches.times
+    newest = max(of_objects.values(), default=None)
+    is_suspect = f"{names.OBJECT} IN ({', '.join(map(str, sorted(plan.suspect_objects)))})"
+    came = _changes_by_key(frame, plan).where(f"{is_suspect} AND {_IS_CHANGE}")
+    is_below = [_is_below(_HIGHEST, _latest(_LATEST, newest)), *_below_truncates(plan, frame, of_objects)]
+    if (stored := _stored_places(kept, plan, frame, rows)) is not None:
+        key = [*map(quoted, plan.dimension.key)]
+        wanted = F.broadcast(came.selectExpr(*key).distinct())
+        places = stored.join(wanted, list(plan.dimension.key), "left_semi").groupBy(*key)
+        stands = _with_time_of_batch(places.agg(F.expr(f"max({_PLACE}) AS {_STANDS}")), of_objects)
+        came = came.join(stands, list(plan.dimension.key), "left")
+        is_below.append(_is_below(_STANDS, _OF_BATCH))
+    found = came.where(" OR ".join(is_below))
+    first = found.groupBy(F.expr(f"{_PLACE}.o AS object")).agg(F.expr(f"min({_PLACE}.r) AS row"))
+    return {row["object"]: row["row"] for row in first.collect()}
+
+
+def _is_below(place: str, time: str) -> str:
+    """Whether a change lies below what is older, as SQL: below a place, and newer than a time."""
+    return f"({_PLACE} < {place} AND {_TIME} - ({time}) >= {LEAST_GAP})"
+
+
+def _latest(time: str, newest: int | None) -> str:
+    """Return the later of a time in the batch and the newest before it, as SQL; NULL where the batch tells none."""
+    return time if newest is None else f"CASE WHEN {time} IS NOT NULL THEN greatest({time}, {newest}L) END"
+
+
+def _below_truncates(plan: MergePlan, frame: DataFrame, of_objects: Mapping[int, int]) -> Iterator[str]:
+    """Yield whether a change lies below a truncate that is older: of the batch and before it, or remembered."""
+    last, newest = plan.truncates.newest, max(of_objects.values(), default=None)
+    if last is not None and last.object in of_objects:
+        yield _is_below(literal(plan, last), f"{of_objects[last.object]}L")
+    place = (names.SEQUENCE, names.OBJECT, names.ROW, f"{_believed(plan)} AS time")
+    arrived = frame.where(IS_TRUNCATE).selectExpr(*place) if plan.facts.truncates else None
+    for sequence, order, row, time in [] if arrived is None else arrived.collect():
+        if time is not None:
+            position = literal(plan, Position(plan.epoch, int(sequence), order, row))
+            is_behind = f"({names.OBJECT}, {names.ROW}) > ({order}L, {row}L)"
+            yield f"({is_behind} AND {_is_below(position, _latest(f'{time}L', newest))})"
+
+
+def _believed(plan: MergePlan) -> str:
+    """Return the time of an event as SQL, NULL where it is not believed."""
+    believed = plan.facts.believed
+    return names.TIME if believed is None else f"CASE WHEN {names.TIME} <= {believed} THEN {names.TIME} END"
+
+
+def _changes_by_key(frame: DataFrame, plan: MergePlan) -> DataFrame:
+    """Return the changes and snapshot rows of a batch by key, with what came of it before each of them."""
+    events = frame.where(f"{IS_EVENT} AND {names.OPERATION} != 'truncate'")
+    came = keys_of_both(events, plan.dimension.key, (names.OPERATION, names.TIME))
+    placed = came.selectExpr("*", f"{place_of(str(plan.epoch))} AS {_PLACE}", f"{_believed(plan)} AS {_TIME}")
+    key = ", ".join(map(quoted, plan.dimension.key))
+    before = f"OVER (PARTITION BY {key} ORDER BY {names.OBJECT}, {names.ROW} {ROWS_BEFORE})"
+    return placed.selectExpr("*", f"max({_PLACE}) {before} AS {_HIGHEST}", f"max({_TIME}) {before} AS {_LATEST}")
+
+
+def _with_time_of_batch(stands: DataFrame, of_objects: Mapping[int, int]) -> DataFrame:
+    """Add the newest time of the batch that what stands of a key came with."""
+    order = f"{names.PREFIX}order_of_batch"
+    times = inline(stands.sparkSession, {order: "bigint", _OF_BATCH: "bigint"}, [*of_objects.items()])
+    return stands.join(F.broadcast(times), F.expr(f"{_STANDS}.o = {order}"), "left").drop(order)
+
+
+def _stored_places(kept: Keeping, plan: MergePlan, frame: DataFrame, rows: Rows) -> DataFrame | None:
+    """Return the places of rows and of events that are remembered, by key, or None where there are none."""
+    if not rows.are_there:
+        return None
+    key_range = () if names.OLD in frame.columns else plan.facts.key_range  # that of the keys that rows have now
+    stored = _with_place(rows.all(key_range).where(f"{names.EPOCH} = {plan.epoch}"), plan, names.EPOCH)
+    remembered = None if plan.replaces else kept.companion.events(plan.batch - 1)
+    if remembered is None:
+        return stored
+    return stored.unionByName(_with_place(keys_of_both(remembered, plan.dimension.key), plan, str(plan.epoch)))
+
+
+def _with_place(frame: DataFrame, plan: MergePlan, epoch: str) -> DataFrame:
+    """Return the keys of rows, and their places."""
+    return frame.selectExpr(*map(quoted, plan.dimension.key), f"{place_of(epoch)} AS {_PLACE}")

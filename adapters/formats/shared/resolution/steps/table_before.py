@@ -1,0 +1,98 @@
+"""What a table knows of before a batch, as frames to be folded: what it remembers, its rows, and what ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypedDict
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.rows.table_rows import Rows
+from lakeward.adapters.spark.frames.event_frame import IS_EVENT, IS_LOAD
+from lakeward.adapters.spark.history.instants import truncate_instants
+from lakeward.adapters.spark.merge.fold.batch_fold import Before, Load
+from lakeward.adapters.spark.merge.fold.fold_items import KEY, Key
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import quoted
+from lakeward.core.dimension import Ordered
+from lakeward.core.events import Position
+from lakeward.core.history.options import History
+from lakeward.core.history.reloads import ends_of
+from lakeward.core.plan import MergePlan
+
+
+class _Ending(TypedDict):
+    """The truncates, and what ends rows that are kept though no event names them: see `Before`."""
+
+    truncates: Mapping[Position, int | None]
+    ending: DataFrame | None
+    load: Load | None
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """What a table remembers as a plan meets it, beside its rows."""
+
+    companion: CompanionTable
+    plan: MergePlan
+    rows: Rows
+
+    def before(self, frame: DataFrame, truncates: DataFrame | None) -> Before:
+        """Return what the table knows of before a batch of these rows, its truncates apart."""
+        plan, upto = self.plan, self.plan.batch - 1
+        by_rows = self._is_ordered or not plan.in_part
+        return Before(
+            remembered=None if plan.replaces else self.companion.events(upto),
+            bases=None if by_rows or plan.replaces else self.companion.bases(upto),
+            rows=self.rows.of,
+            by_rows=by_rows,
+            turned=self.companion.batches.turned,
+            **self._ending(frame, truncates),
+        )
+
+    @property
+    def _is_ordered(self) -> bool:
+        return isinstance(self.plan.dimension.lateness, Ordered)
+
+    def _ending(self, frame: DataFrame, came: DataFrame | None) -> _Ending:
+        """Return the truncates, and what ends rows that are kept and no event names: they, and a full load."""
+        plan, history = self.plan, self.plan.dimension.history
+        truncates: dict[Position, int | None] = dict.fromkeys(plan.truncates.all)
+        if history is not None:
+            truncates |= self._instants(came)
+        if plan.replaces and history is not None:
+            return _Ending(truncates=truncates, ending=self.rows.live(), load=self._load(history, frame))
+        below = None if plan.replaces else plan.truncates.removes_below
+        ending = None if below is None else self.rows.live(below)
+        if ending is not None and plan.recalls:  # what a newer one ended may end earlier
+            ending = reduce(DataFrame.union, self._remembered_keys(), ending)
+        return _Ending(truncates=truncates, ending=ending, load=None)
+
+    def _instants(self, came: DataFrame | None) -> Mapping[Position, int | None]:
+        """Return the truncates that the keys of a history meet, with from when each counts."""
+        told = [] if self.plan.replaces else [self.companion.truncated(self.plan.batch - 1)]
+        told += [] if came is None else [came]
+        instants = truncate_instants(told, self.plan.epoch)
+        if not self._is_ordered:
+            return instants
+        # It goes on from its rows, which have met all others.
+        return {place: instant for place, instant in instants.items() if place in self.plan.truncates.all}
+
+    def _remembered_keys(self) -> list[DataFrame]:
+        """Return the keys of the events and bases that are remembered."""
+        upto = self.plan.batch - 1
+        frames = [self.companion.events(upto), self.companion.bases(upto)]
+        return [frame.selectExpr(*map(quoted, self.plan.dimension.key)) for frame in frames if frame is not None]
+
+    def _load(self, history: History, frame: DataFrame) -> Load:
+        """Return the keys of a full load, those that wait in quarantine among them, and when all others end."""
+        plan, rows = self.plan, frame.where(IS_LOAD)
+        newest, time = rows.where(IS_EVENT).agg(F.max(names.INSTANT), F.max(names.TIME)).collect()[0]
+        keys = Key(plan.dimension).of_keys(rows).select(KEY).where(f"{KEY} IS NOT NULL").distinct()
+        own_times, is_first = plan.facts.own_times, plan.is_first
+        ends = ends_of(history, newest, time, plan.ran, own_times=own_times, is_first=is_first)
+        return Load(keys=keys, ends=ends)

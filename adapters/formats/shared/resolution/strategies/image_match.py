@@ -1,0 +1,86 @@
+"""Working out batches of tables without a key whose rows are found by their images."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.formats.shared.resolution.merge_result import Outcome
+from lakeward.adapters.formats.shared.rows.table_rows import Loaded, Rows
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
+from lakeward.adapters.spark.frames.event_frame import IS_EVENT, IS_REJECT, IS_TRUNCATE
+from lakeward.adapters.spark.merge.image_match import IS_TAKE, Images, fitted_images, is_whole
+from lakeward.adapters.spark.merge.resolution import Known, as_no_key, as_rejects, events_of, without_copies
+from lakeward.adapters.spark.sql import names
+from lakeward.core.dimension import Match
+from lakeward.core.events import Operation
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.counts import Counts
+from lakeward.core.merge.image_match import NO_TRUNCATE, NOT_THERE, NOT_WHOLE
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Resolved
+from lakeward.core.quarantine.repair import no_image
+
+_TAKES: Final = (Operation.UPDATE, Operation.DELETE)
+
+
+def meets_images(plan: MergePlan) -> bool:
+    """Whether a batch is to be held against the rows that stand; one of new rows alone is appended."""
+    is_asked = bool(plan.copies) or any(plan.facts.operations.get(operation) for operation in _TAKES)
+    return plan.dimension.match is Match.IMAGE and is_asked
+
+
+def by_images(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
+    """Take away of the rows that stand one for each image, and add the new ones."""
+    _refuse_mended(kept, plan, frame)
+    rows, frame = Rows(plan, table, kept.spark), fitted_images(frame, plan.dimension.schema)
+    frame, known = without_copies(frame, plan)
+    frame = as_no_key(frame, plan.dimension, IS_TRUNCATE, NO_TRUNCATE)
+    frame = as_no_key(frame, plan.dimension, f"{IS_TAKE} AND NOT {is_whole(frame)}", NOT_WHOLE)
+    meets = rows.are_there and not plan.replaces
+    images = Images(plan, events_of(frame), rows.all_as_after() if meets else None)
+    with freed_on_failure(images.close):
+        frame = as_rejects(frame, plan, images.failed, Reason.NO_KEY, NOT_THERE, names.TEXT)
+        return _resolved(plan, frame, known, images, rows)
+
+
+def _resolved(plan: MergePlan, frame: DataFrame, known: Known, images: Images, rows: Rows) -> Resolved:
+    """Return what the images of a batch take away and leave, with its rejects in the frame."""
+    refused = frame.where(f"{names.REASON} = '{Reason.NO_KEY.value}'").count()
+    rejects = Counter(plan.facts.rejects) - Counter(known.rejects) + Counter({Reason.NO_KEY: refused})
+    superseded, applied = images.superseded.count(), frame.where(IS_EVENT).count()
+    outcome = Outcome(
+        upserts=images.written,
+        removed=None if plan.replaces else images.removed,
+        rejects=frame.where(IS_REJECT) if rejects else None,
+        drops_all=plan.replaces,
+        table=rows.table,
+        cached=[images.standing],
+    )
+    counts = Counts(
+        read=plan.facts.read,
+        skipped=plan.facts.skipped,
+        duplicates=known.rows,
+        quarantined=sum(rejects.values()),
+        superseded=superseded,
+        applied=applied - superseded,
+    )
+    return Resolved(
+        counts=counts,
+        written=images.written.count(),
+        removed=rows.count() if plan.replaces else images.removed.count(),
+        rejects=rejects,
+        detail=outcome,
+        close=outcome.close,
+    )
+
+
+def _refuse_mended(kept: Keeping, plan: MergePlan, frame: DataFrame) -> None:
+    """Raise MendError for a mended row that is to take away another."""
+    found = frame.where(IS_TAKE).head() if plan.releases else None
+    if found is not None:
+        order = found[names.OBJECT]
+        raise no_image(plan.dimension, kept.companion.batches.object_names.get(order, order), found[names.ROW])

@@ -1,0 +1,1 @@
+"""The two tables beside each table: its change log and its quarantine."""

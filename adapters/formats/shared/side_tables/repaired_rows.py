@@ -1,0 +1,34 @@
+"""What a person made of a row in quarantine, as its table keeps it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lakeward.adapters.spark.sql import names
+from lakeward.core.events import UNSET, Operation
+from lakeward.core.ports import Mended
+
+
+def text_of(mended: Mended) -> str:
+    """Return what a person mended as it is kept, as JSON; cells that were not sent stand apart."""
+    content = {
+        "cells": {name: cell for name, cell in mended.cells.items() if cell is not UNSET},
+        "not_sent": [name for name, cell in mended.cells.items() if cell is UNSET],
+        "time": mended.time,
+        "sequence": mended.sequence,
+        "old_key": mended.old_key,
+    }
+    return json.dumps(content)
+
+
+def mended_of(row: Mapping[str, Any], renames: Mapping[str, str]) -> Mended:
+    """Return what a person made of a row, by the names that its columns have now."""
+    content = json.loads(row[names.TEXT])
+    cells = content["cells"] | dict.fromkeys(content.get("not_sent", ()), UNSET)
+    cells = {renames.get(name, name): cell for name, cell in cells.items()}
+    given = {name: content.get(name) for name in ("time", "sequence", "old_key")}
+    if given["old_key"] is not None:
+        given["old_key"] = {renames.get(name, name): cell for name, cell in given["old_key"].items()}
+    return Mended(operation=Operation(row[names.OPERATION]), cells=cells, **given)

@@ -1,0 +1,127 @@
+"""A small batch: its rows in Arrow, and what they are to the core."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeward.adapters.formats.shared.small_batches.arrow_values import columns_of, key_in, keys_in, paths_of, sent
+from lakeward.adapters.spark.frames.event_frame import SKIPPED
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import quoted
+from lakeward.core.events import Cell, ChangeEvent, Operation, Position
+from lakeward.core.merge.change_log import HOLDING, Reason, Reject
+from lakeward.core.plan import MergePlan
+
+_WHOLE: Final = (Operation.INSERT, Operation.READ)
+
+
+@dataclass(frozen=True, slots=True)
+class SmallBatch:
+    """The rows of a batch in the order of their arrival, its events, and its rejects.
+
+    `places` says at which index of the rows an event or a reject is, by its position.
+    """
+
+    rows: pa.Table
+    events: Sequence[ChangeEvent]
+    rejects: Sequence[Reject]
+    places: Mapping[Position, int]
+
+
+def read_batch(rows: pa.Table, plan: MergePlan) -> SmallBatch:
+    """Read the rows of an event frame. Raises OverflowError for a time outside of the years 1 to 9999."""
+    rows = rows.sort_by(names.ARRIVAL)
+    columns = columns_of(rows)
+    reader = _Reader(plan, columns)
+    events, rejects, places = list[ChangeEvent](), list[Reject](), dict[Position, int]()
+    for index, reason in enumerate(columns[names.REASON]):
+        if reason == SKIPPED:
+            continue
+        if reason is None:
+            event = reader.event(index)
+            events.append(event)
+            places.setdefault(event.position, index)
+        else:
+            reject = reader.reject(index, Reason(reason))
+            rejects.append(reject)
+            places.setdefault(reject.position, index)
+    return SmallBatch(rows, events, rejects, places)
+
+
+class _Reader:
+    """Reads rows, whose columns are lists of values."""
+
+    def __init__(self, plan: MergePlan, columns: Mapping[str, Sequence[Any]]) -> None:
+        self.epoch = plan.epoch
+        self.columns = columns
+        self.cells = {name: columns[name] for name in plan.folded.names if name in columns}
+        history = plan.dimension.history
+        dated_by = None if history is None else history.dated_by  # a new row without it is refused
+        absent = (name for name in plan.evolution.absent if name not in columns and name != dated_by)
+        self.absent: Mapping[str, Cell] = dict.fromkeys(absent)
+        lacking = () if names.IMAGE in columns else plan.evolution.lacking  # with images, what is lacking is NULL
+        self.lacking = {path: quoted(*path) for path in lacking}
+        self.key = plan.dimension.key
+        self.keys = keys_in(columns, self.key)
+        nothing = [None] * len(self.keys)
+        self.unset = columns.get(names.UNSET, nothing)
+        self.old = columns.get(names.OLD, nothing)
+        self.images = columns.get(names.IMAGE, nothing)
+        self.transactions = columns.get(names.TRANSACTION, nothing)
+
+    def position(self, index: int) -> Position:
+        columns = self.columns
+        sequence = int(columns[names.SEQUENCE][index])
+        return Position(self.epoch, sequence, columns[names.OBJECT][index], columns[names.ROW][index])
+
+    def event(self, index: int) -> ChangeEvent:
+        operation = Operation(self.columns[names.OPERATION][index])
+        return ChangeEvent(
+            operation=operation,
+            position=self.position(index),
+            key=() if operation is Operation.TRUNCATE else self.keys[index] or (),
+            cells=self._cells(index, operation),
+            old_key=key_in(self.old[index], self.key),
+            before=self._before(index),
+            transaction=self.transactions[index],
+            time=self.columns[names.TIME][index],
+        )
+
+    def _before(self, index: int) -> Mapping[str, Cell] | None:
+        """Return the row before a change by which it finds its row; None where the change was not sent whole."""
+        image = self.images[index]
+        return None if image is None or self.unset[index] else {name: image[name] for name in self.cells}
+
+    def _cells(self, index: int, operation: Operation) -> Mapping[str, Cell]:
+        if operation is Operation.TRUNCATE:
+            return {}
+        cells: dict[str, Cell] = {name: values[index] for name, values in self.cells.items()}
+        if operation in _WHOLE:
+            cells |= self.absent
+        not_sent = self._not_sent(index, operation)
+        return {name: sent(value, quoted(name), not_sent) for name, value in cells.items()} if not_sent else cells
+
+    def _not_sent(self, index: int, operation: Operation) -> Collection[str]:
+        """Return the paths of what an event did not send, fields included that its file has not."""
+        listed = self.unset[index]
+        if not listed and not self.lacking:
+            return ()
+        found = paths_of(listed)
+        if operation is Operation.UPDATE:
+            found |= set(self.lacking.values())
+        return found
+
+    def reject(self, index: int, reason: Reason) -> Reject:
+        keys = (key_in(self.old[index], self.key), self.keys[index]) if reason in HOLDING else ()
+        return Reject(
+            position=self.position(index),
+            reason=reason,
+            keys=tuple(key for key in keys if key is not None),
+            transaction=self.transactions[index],
+            time=self.columns[names.TIME][index],
+            detail=self.columns[names.DETAIL][index] or "",
+        )

@@ -1,0 +1,131 @@
+"""What the companion is to remember of a small batch, as rows of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeward.adapters.formats.shared.change_log.entries import (
+    BASE,
+    CHANGE,
+    DELETE,
+    KIND,
+    OLD_RECORD,
+    RECORD,
+    RELEASED,
+    WAITING,
+)
+from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type, key_values
+from lakeward.adapters.formats.shared.small_batches.key_texts import KeyTexts
+from lakeward.adapters.formats.shared.small_batches.version_rows import shown_base
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import quoted
+from lakeward.core.dimension import DELETED
+from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position
+from lakeward.core.merge.change_log import Base
+from lakeward.core.plan import MergePlan
+
+_RELEASED: Final = (KIND, *names.POSITION, names.OPERATION, names.TIME, names.BATCH, RECORD)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Collects entries of a batch, each with the columns that its kind has."""
+
+    plan: MergePlan
+    texts: KeyTexts
+    found: list[dict[str, Any]]
+
+    @cached_property
+    def columns(self) -> Sequence[str]:
+        """The names of the columns that are folded."""
+        return self.plan.folded.names
+
+    def add_changes(self, events: Iterable[ChangeEvent]) -> None:
+        """Add events that were applied, or overtaken."""
+        for event in events:
+            kind = DELETE if event.operation is Operation.DELETE else CHANGE
+            self.found.append(self._event(kind, event))
+
+    def add_waiting(self, events: Iterable[ChangeEvent]) -> None:
+        """Add events that wait behind a hold of their key."""
+        self.found.extend(self._event(WAITING, event) for event in events)
+
+    def add_released(self, events: Iterable[ChangeEvent]) -> None:
+        """Add the word that events wait no more."""
+        for event in events:
+            entry = self._event(RELEASED, event)
+            self.found.append({name: entry.get(name) for name in (*_RELEASED, *self.plan.dimension.key)})
+
+    def add_bases(self, bases: Iterable[Base]) -> None:
+        """Add the rows before the first remembered event of keys; where there was none, nothing tells of it."""
+        for base in bases:
+            if base.row is None:
+                continue
+            for version in base.row.versions:
+                entry = self._entry(BASE, version.position, base.key) | self._cells(version.cells)
+                self.found.append(entry | shown_base(self.plan.dimension, version))
+            if self.plan.dimension.history is None:
+                entry = self._entry(BASE, base.row.position, base.key) | self._cells(base.row.cells)
+                self.found.append(entry | {DELETED: base.row.deleted})
+
+    def _entry(self, kind: str, place: Position, key: Key) -> dict[str, Any]:
+        return {
+            KIND: kind,
+            names.EPOCH: self.plan.epoch,
+            names.SEQUENCE: Decimal(place.sequence) if self.plan.dimension.sequences.are_wide else place.sequence,
+            names.OBJECT: place.object,
+            names.ROW: place.row,
+            names.BATCH: self.plan.batch,
+            RECORD: self.texts.text(key) if key else None,
+        }
+
+    def _event(self, kind: str, event: ChangeEvent) -> dict[str, Any]:
+        dimension, columns = self.plan.dimension, self.columns
+        entry = self._entry(kind, event.position, event.key) | self._cells(event.cells)
+        entry |= {names.OPERATION: event.operation.value, names.TIME: event.time, names.INSTANT: event.instant}
+        not_sent = []
+        if event.operation not in (Operation.DELETE, Operation.TRUNCATE) and event.lacks(columns):
+            not_sent = [path for name in columns for path in _not_sent(name, event.cells.get(name, UNSET))]
+        if event.old_key is not None:
+            entry[names.OLD] = key_values(event.old_key, dimension)
+            entry[OLD_RECORD] = self.texts.text(event.old_key)
+        return entry | {names.UNSET: not_sent or None, names.TRANSACTION: event.transaction}
+
+    def _cells(self, cells: Mapping[str, Cell]) -> dict[str, Any]:
+        return {name: plain(value) for name, value in cells.items()}
+
+    def rows(self, columns: Mapping[str, Any]) -> pa.Table:
+        """Return the entries as rows with these columns, given with their types."""
+        made = {
+            name: pa.array([entry.get(name) for entry in self.found], arrow_type(type_))
+            for name, type_ in columns.items()
+        }
+        return pa.table(made)
+
+
+def plain(value: Cell) -> Any:
+    """Return a cell as Arrow takes it: NULL in the place of what was not sent."""
+    if value is UNSET:
+        return None
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    return value
+
+
+def _not_sent(column: str, value: Cell) -> Iterable[str]:
+    """Return what was not sent of a column: its name, or the paths of fields within it."""
+    return [column] if value is UNSET else _fields_not_sent(value, quoted(column))
+
+
+def _fields_not_sent(value: Cell, path: str) -> Iterable[str]:
+    if value is UNSET:
+        yield path
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield from _fields_not_sent(part, f"{path}.{quoted(name)}")

@@ -1,0 +1,142 @@
+"""The rows that stand of the keys of a small batch, and where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.formats.shared.rows.system_columns import position_of, row_columns
+from lakeward.adapters.formats.shared.rows.table_rows import Rows
+from lakeward.adapters.formats.shared.small_batches.arrow_values import columns_of, key_rows, keys_in
+from lakeward.adapters.formats.shared.small_batches.version_rows import VersionReader
+from lakeward.adapters.spark.merge.image_match import values_in
+from lakeward.adapters.spark.merge.resolution import FILE, POS
+from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import quoted
+from lakeward.core.dimension import DELETED, Dimension
+from lakeward.core.events import Key
+from lakeward.core.merge.fold import Row, row_of
+from lakeward.core.plan import MergePlan
+
+_VALUES: Final = "_lakeward_values"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Rows of the table by their keys, and as values the stored rows of each key.
+
+    A key has several stored rows in a history; else only where others have altered the table: the newest counts.
+    `table` has the stored rows in Arrow, and `indices` says which are those of a key.
+    """
+
+    table: pa.Table = field(default_factory=lambda: pa.table({}))
+    by_key: Mapping[Key, Row] = field(default_factory=dict)
+    indices: Mapping[Key, Sequence[int]] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def of(self, key: Key) -> Sequence[Mapping[str, Any]]:
+        """Return the stored rows of a key."""
+        return [{name: self.columns[name][index] for name in self.columns} for index in self.indices.get(key, ())]
+
+
+def find_rows(rows: Rows, keys: Collection[Key], *, with_cells: bool) -> StoredRows:
+    """Find the rows of some keys, in this process or by one query. Cells are read only where the batch needs them.
+
+    Raises OverflowError for a time outside of the years 1 to 9999.
+    """
+    if not rows.are_there or not keys:
+        return StoredRows()
+    sought = key_rows(keys, rows.plan.whole)
+    found = _found_here(rows, sought, with_cells=with_cells)
+    if found is None:
+        wanted = F.broadcast(from_arrow(rows.spark(), sought))
+        found = to_arrow(_places(rows, with_cells=with_cells).join(wanted, sought.column_names, "left_semi"))
+    return _by_key(found, rows.plan, with_cells=with_cells)
+
+
+def _found_here(rows: Rows, keys: pa.Table, *, with_cells: bool) -> pa.Table | None:
+    """Return the rows of some keys as this process reads them, or None where Spark must."""
+    plan, history = rows.plan, rows.plan.dimension.history
+    if plan.changes or rows.table is None:
+        return None
+    found = rows.table.find(keys, _wanted(plan, with_cells=with_cells))
+    if found is None or history is None or not history.known:
+        return found
+    return found.filter(pc.is_null(found[history.shown.known_to]))
+
+
+def find_images(rows: Rows, batch: pa.Table, most: int) -> StoredRows | None:
+    """Find by one query the rows that are equal to an image in a batch, or return None of more than `most`.
+
+    Each has a key of its own, so that equal rows of which nothing tells the place stay apart.
+    """
+    has_any = names.IMAGE in batch.column_names and pc.any(pc.is_valid(batch[names.IMAGE])).as_py()
+    if not rows.are_there or not has_any:
+        return StoredRows()
+    images = batch.filter(pc.is_valid(batch[names.IMAGE])).select([names.IMAGE])
+    wanted = from_arrow(rows.spark(), images).selectExpr(f"{values_in(rows.plan, f'{names.IMAGE}.')} AS {_VALUES}")
+    every = rows.all_as_after()
+    own = [name for name in _wanted(rows.plan, with_cells=True) if name in every.columns]
+    every = every.selectExpr(*map(quoted, own), FILE, POS, f"{values_in(rows.plan)} AS {_VALUES}")
+    found = to_arrow(every.join(F.broadcast(wanted), _VALUES, "left_semi").drop(_VALUES).limit(most + 1))
+    return None if found.num_rows > most else _by_place(found, rows.plan)
+
+
+def find_all(rows: Rows, most: int) -> StoredRows | None:
+    """Return all rows of a table, or None where they are more than `most`."""
+    if not rows.are_there:
+        return StoredRows()
+    found = to_arrow(_places(rows, with_cells=True).limit(most + 1))
+    return None if found.num_rows > most else _by_key(found, rows.plan, with_cells=True)
+
+
+def _places(rows: Rows, *, with_cells: bool) -> DataFrame:
+    """Return the rows of the table with the columns that a batch needs, their positions, and where they lie."""
+    every = rows.all()
+    own = [name for name in _wanted(rows.plan, with_cells=with_cells) if name in every.columns]
+    return every.selectExpr(*map(quoted, own), FILE, POS)
+
+
+def _wanted(plan: MergePlan, *, with_cells: bool) -> Sequence[str]:
+    """Return the columns of stored rows that a batch needs, where the table has them."""
+    wanted = plan.stored.schema.names if with_cells else plan.dimension.key
+    return list(dict.fromkeys((*wanted, *_ours(plan.dimension))))
+
+
+def _ours(dimension: Dimension) -> Sequence[str]:
+    """Return the columns of lakeward that say how a row stands."""
+    return [name for name in (*row_columns(dimension), DELETED) if name != names.BATCH]
+
+
+def _by_key(found: pa.Table, plan: MergePlan, *, with_cells: bool) -> StoredRows:
+    columns, indices = columns_of(found), dict[Key, list[int]]()
+    for index, key in enumerate(keys_in(columns, plan.dimension.key)):
+        if key is not None:
+            indices.setdefault(key, []).append(index)
+    stored = StoredRows(found, {}, indices, columns)
+    reader = VersionReader.of(plan.dimension, plan.folded)
+    own = [name for name in plan.folded.names if name in columns] if with_cells else []
+    by_key = {
+        key: row_of(reader.versions(stored.of(key))) if reader is not None else _newest(stored.of(key), own)
+        for key in indices
+    }
+    return StoredRows(found, by_key, indices, columns)
+
+
+def _by_place(found: pa.Table, plan: MergePlan) -> StoredRows:
+    columns = columns_of(found)
+    own = [name for name in plan.folded.names if name in columns]
+    stored = StoredRows(found, {}, {(index,): [index] for index in range(found.num_rows)}, columns)
+    return replace(stored, by_key={key: _newest(stored.of(key), own) for key in stored.indices})
+
+
+def _newest(stored: Sequence[Mapping[str, Any]], own: Sequence[str]) -> Row:
+    row = max(stored, key=position_of) if len(stored) > 1 else stored[0]
+    return Row({name: row[name] for name in own}, position_of(row), deleted=bool(row.get(DELETED)))

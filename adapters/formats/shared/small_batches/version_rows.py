@@ -1,0 +1,135 @@
+"""Versions of histories as rows of Arrow show them, and as what is remembered has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakeward.adapters.formats.shared.rows.system_columns import position_of
+from lakeward.adapters.spark.history.version_rows import BEGINS, CAME_FROM, ENDS, VERSION_EPOCH
+from lakeward.adapters.spark.sql import names
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import Cell, Key, Position
+from lakeward.core.history.bitemporal import Belief, revised
+from lakeward.core.history.instants import instant_in
+from lakeward.core.history.options import PREVIOUS_KEY, History
+from lakeward.core.history.surrogate_numbers import Numbers
+from lakeward.core.history.version_rows import rows as shown_rows
+from lakeward.core.history.versions import Version, Versions, in_order
+from lakeward.core.merge.fold import columns_of
+from lakeward.core.schema import Schema
+from lakeward.core.text.literals import key_text, read_key
+
+
+@dataclass(frozen=True, slots=True)
+class VersionReader:
+    """Reads versions of rows that a table shows, given as mappings of columns to values."""
+
+    dimension: Dimension
+    history: History
+    previous: Sequence[str]
+
+    @classmethod
+    def of(cls, dimension: Dimension, schema: Schema) -> VersionReader | None:
+        """Return what reads the versions of a dimension with these columns, or None of one that keeps none."""
+        dimension = replace(dimension, schema=schema)
+        columns = columns_of(dimension)
+        if dimension.history is None or columns is None:
+            return None
+        return cls(dimension, dimension.history, columns.previous)
+
+    def versions(self, rows: Iterable[Mapping[str, Any]]) -> Versions:
+        """Return the versions of one key, in order."""
+        return in_order([self._version(row, self.begin(row), self._end(row)) for row in rows])
+
+    def bases(self, rows: Iterable[Mapping[str, Any]]) -> Versions:
+        """Return versions of one key as what is remembered has them, in order."""
+        return in_order([self._version(row, row[BEGINS], row[ENDS]) for row in rows])
+
+    def begin(self, row: Mapping[str, Any]) -> int:
+        """Return the instant from which a shown version is valid. Raises ValueError where it says none."""
+        found = self._instant(row[self.history.shown.valid_from])
+        if found is None:
+            raise ValueError("a version does not say when it begins")
+        return found
+
+    def _end(self, row: Mapping[str, Any]) -> int | None:
+        form = self.history.shown
+        end = self._instant(row[form.valid_to])
+        end = end + 1 if end is not None and form.closed else end
+        if form.is_current is not None:
+            return None if row[form.is_current] else end
+        open_end = None if form.open_end is None else form.open_end + form.closed
+        return None if end == open_end else end
+
+    def _instant(self, value: Any) -> int | None:
+        """Return the instant that a value of the validity columns shows: their type is the unit of instants."""
+        return None if value is None else instant_in(value, self.history)
+
+    def _version(self, row: Mapping[str, Any], begins: int, ends: int | None) -> Version:
+        old = row.get(CAME_FROM, row.get(PREVIOUS_KEY))
+        position = position_of(row)
+        if row.get(VERSION_EPOCH) is not None:
+            position = Position(row[VERSION_EPOCH], *position[1:])
+        return Version(
+            valid_from=begins,
+            valid_to=ends,
+            cells={name: row.get(name) for name in self.dimension.schema.names},
+            position=position,
+            reached=row[names.REACHED],
+            previous={name: row.get(f"previous_{name}") for name in self.previous},
+            previous_key=None if old is None else read_key(self.dimension, json.loads(old)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownVersions:
+    """Shows the versions of keys as the rows that a batch leaves."""
+
+    dimension: Dimension
+    history: History
+    batch: int
+    numbers: Numbers
+
+    def rows(self, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Cell]]:
+        """Yield the rows of a key after the batch, of which it had the `stored` ones before."""
+        if self.history.known:
+            yield from self._believed(key, versions, stored)
+            return
+        shown = shown_rows(self.dimension, key, versions, self.numbers)
+        for version, cells in zip(versions, shown, strict=True):
+            yield {**cells, **_place(version.position), names.REACHED: version.reached}
+
+    def _believed(
+        self, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]
+    ) -> Iterator[dict[str, Cell]]:
+        form = self.history.shown
+        columns = self.history.schema(self.dimension.schema, self.dimension.key).names
+        own = [name for name in columns if name not in self.history.knowing]
+        beliefs = tuple(
+            Belief({name: row.get(name) for name in own}, position_of(row), row[form.known_from]) for row in stored
+        )
+        reached = {version.position: version.reached for version in versions}
+        reached |= {position_of(row): row[names.REACHED] for row in stored if position_of(row) not in reached}
+        for belief in revised(self.dimension, key, beliefs, versions, self.batch, self.numbers):
+            row = dict(belief.row(self.history, columns))
+            yield {**row, **_place(belief.position), names.REACHED: reached[belief.position]}
+
+
+def _place(position: Position) -> dict[str, Cell]:
+    return dict(zip(names.POSITION, position, strict=True))
+
+
+def shown_base(dimension: Dimension, version: Version) -> dict[str, Cell]:
+    """Return what is remembered of a version in a base, beside its cells."""
+    old = version.previous_key
+    return {
+        VERSION_EPOCH: version.position.epoch,
+        BEGINS: version.valid_from,
+        ENDS: version.valid_to,
+        names.REACHED: version.reached,
+        CAME_FROM: None if old is None else key_text(dimension, old),
+        **{f"previous_{name}": value for name, value in version.previous.items()},
+    }

@@ -1,0 +1,143 @@
+"""The files of a table that lies in a bucket, seen as those on a disk are; credentials are those of boto3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
+
+from lakeward.adapters.formats.shared.storage.folder import PATIENCE, Found, taken
+from lakeward.adapters.s3.access import Access, is_url, split
+from lakeward.adapters.s3.lock import TERM, LockLostError, LockTakenError, ObjectLock
+from lakeward.adapters.s3.ranged import open_object
+from lakeward.adapters.s3.words import told
+from lakeward.core.errors import TableError
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFolder:
+    """A folder of a bucket: the keys that begin with its name."""
+
+    url: str
+    access: Access
+
+    def __str__(self) -> str:
+        return self.url
+
+    def within(self, name: str) -> BucketFolder:
+        """Return a folder in it."""
+        return BucketFolder(f"{self.url}/{name}", self.access)
+
+    def files(self) -> Collection[Found]:
+        """Return the objects that lie in it and in no folder of it."""
+        return [_found(key, item) for key, item in self._listed(Delimiter="/")]
+
+    def every(self) -> Collection[Found]:
+        """Return the objects that lie in it and in its folders."""
+        return [_found(key, item) for key, item in self._listed()]
+
+    def folders(self) -> Collection[str]:
+        """Return the names of the folders that lie in it: what keys have behind its name, before a `/`."""
+        bucket, key = split(self.url)
+        pages = self.access.client.get_paginator("list_objects_v2")
+        with told(self.url):
+            found = pages.paginate(Bucket=bucket, Prefix=_prefix(key), Delimiter="/")
+            prefixes = [item["Prefix"] for page in found for item in page.get("CommonPrefixes", ())]
+        return [prefix.removeprefix(_prefix(key)).rstrip("/") for prefix in prefixes]
+
+    def holds(self) -> str | None:
+        """Return the first name in it, or None where no key begins with its own."""
+        bucket, key = split(self.url)
+        with told(self.url):
+            answer = self.access.client.list_objects_v2(Bucket=bucket, Prefix=_prefix(key), MaxKeys=2)
+        found = (item["Key"].removeprefix(_prefix(key)).split("/")[0] for item in answer.get("Contents", ()))
+        return next(filter(None, found), None)  # what stands for the folder itself has no name
+
+    def _listed(self, **asked: str) -> Iterator[tuple[str, Any]]:
+        """Return the objects with their names seen from the folder; what stands for a folder is none."""
+        bucket, key = split(self.url)
+        pages = self.access.client.get_paginator("list_objects_v2")
+        with told(self.url):
+            for page in pages.paginate(Bucket=bucket, Prefix=_prefix(key), **asked):
+                for item in page.get("Contents", ()):
+                    name = item["Key"].removeprefix(_prefix(key))
+                    if name and not name.endswith("/"):
+                        yield name, item
+
+    def open(self, name: str) -> BinaryIO:
+        """Open an object, of which only what is asked for is read; the first read says where it is not there."""
+        return open_object(self.access.client, f"{self.url}/{name}")
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it is there."""
+        bucket, key = split(f"{self.url}/{name}")
+        with told(f"{self.url}/{name}"):
+            self.access.client.delete_object(Bucket=bucket, Key=key)
+
+    def place(self, written: str) -> str:
+        """Return the URL of an object that a format names: seen from the folder, or by a whole URL."""
+        if not is_url(written):
+            return f"{self.url}/{written}"
+        named = urlsplit(written)
+        return f"s3://{named.netloc}{named.path}"
+
+    def presence(self) -> Callable[[str], bool]:
+        """Return what tells of many objects whether they are there: it lists the folder once, when first asked."""
+        return _Presence(self).tells
+
+    @contextmanager
+    def alone(self, what: str) -> Iterator[None]:
+        """Hold a lock that is an object beside it; where it was lost meanwhile, what was done may be done twice."""
+        around, _, name = self.url.rpartition("/")
+        lock = ObjectLock(self.access.client, f"{around}/.{name}.lock")
+        try:
+            with lock.held(PATIENCE):
+                yield
+        except LockTakenError as error:
+            raise taken(what, f"{lock.url}, and is {error},") from error
+        except LockLostError as error:
+            raise TableError(
+                f"{what}: another process took the lock of the table while this one worked",
+                found=f"{lock.url} was not written for {TERM:.0f} s; was this process stopped for so long?",
+                todo="Run again: the table says what is in it; where it has no key, rows may stand twice. "
+                "Let a lease (docs/reference/lease.md) see to it that one process at a time runs the pipeline.",
+            ) from error
+
+    def prepare(self) -> None:
+        """Ask for the bucket: there are no folders to make. Raises ConfigError where nothing can be asked."""
+        self.access.check(self.url)
+
+
+class _Presence:
+    """What is there of a folder, as it was when first asked; what lies elsewhere is asked one by one."""
+
+    def __init__(self, folder: BucketFolder) -> None:
+        self.folder = folder
+
+    @cached_property
+    def _names(self) -> Collection[str]:
+        return {found.name for found in self.folder.every()}
+
+    def tells(self, place: str) -> bool:
+        """Whether an object is there, by its URL."""
+        inside = f"{self.folder.url}/"
+        if place.startswith(inside):
+            return place.removeprefix(inside) in self._names
+        bucket, key = split(place)
+        try:
+            with told(place):
+                self.folder.access.client.head_object(Bucket=bucket, Key=key)
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def _prefix(key: str) -> str:
+    return f"{key}/" if key else ""
+
+
+def _found(name: str, item: Any) -> Found:
+    return Found(name, int(item["Size"]), item["LastModified"].timestamp())

@@ -1,0 +1,1 @@
+"""Checks of a batch that read its event frame."""

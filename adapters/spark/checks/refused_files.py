@@ -1,0 +1,46 @@
+"""Objects of which every row is refused for one reason, in a frame of events that was surveyed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark.frames.event_frame import SKIPPED, Group, by_object
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.frames.local_survey import first_rejects as first_local_rejects
+from lakeward.adapters.spark.sql import names
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.facts import READ_REASONS, Refusal
+
+
+def find_refusals(frame: Frame, found: Sequence[Group]) -> Mapping[int, Refusal]:
+    """Return the refusal of each object of which no row can be read, for one reason, by the object's order.
+
+    The frame is read again only where there is such an object.
+    """
+    rows: dict[int, tuple[Reason, int]] = {}
+    for order, groups in by_object(found).items():
+        told = [group for group in groups if group.reason != SKIPPED]
+        reasons = {group.reason for group in told}
+        if len(reasons) == 1 and (reason := reasons.pop()) in _READ:
+            rows[order] = (Reason(reason), sum(group.rows for group in told))
+    if not rows:
+        return {}
+    firsts = first_local_rejects(frame, rows) if isinstance(frame, LocalFrame) else _first_rejects(frame, rows)
+    return {order: Refusal(*rows[order], row, detail) for order, (row, detail) in firsts.items()}
+
+
+def _first_rejects(frame: DataFrame, objects: Collection[int]) -> Mapping[int, tuple[int, str]]:
+    """Return the number of the first row of each object that is no event, and why it is none, in words."""
+    firsts = (
+        frame.where(F.col(names.OBJECT).isin(list(objects)) & (F.col(names.REASON) != SKIPPED))
+        .groupBy(names.OBJECT)
+        .agg(F.min(names.ROW).alias("row"), F.min_by(names.DETAIL, names.ROW).alias("detail"))
+        .collect()
+    )
+    return {first[names.OBJECT]: (first["row"], first["detail"] or "") for first in firsts}
+
+
+_READ = frozenset(reason.value for reason in READ_REASONS)

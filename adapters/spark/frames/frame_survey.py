@@ -1,0 +1,48 @@
+"""What must be known of an event frame, wherever its rows are: in Spark, or in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lakeward.adapters.spark.checks.log_steps import log_steps as spark_log_steps
+from lakeward.adapters.spark.frames import event_frame, local_survey
+from lakeward.adapters.spark.frames.event_frame import Group
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
+from lakeward.core.checks.log_restart import LogRestart
+from lakeward.core.checks.log_steps import LogReached, LogSteps
+from lakeward.core.dimension import Dimension
+
+
+def survey(frame: Frame, dimension: Dimension, *flags: str) -> Sequence[Group]:
+    """Return groups that have everything in them that `events.facts` makes of a frame; see `events.survey`."""
+    if isinstance(frame, LocalFrame):
+        return local_survey.survey(frame, dimension, *flags)
+    return event_frame.survey(frame, dimension, *flags)
+
+
+def lift_places(frame: Frame, restarts: Sequence[LogRestart]) -> Frame:
+    """Add the offset of the newest restart of the source's log at or before a row to its place."""
+    if isinstance(frame, LocalFrame):
+        return local_survey.lift_places(frame, restarts)
+    return event_frame.lift_places(frame, restarts)
+
+
+def with_ahead(frame: Frame, limit: int) -> Frame:
+    """Flag the rows whose source time is later than `limit`, in microseconds since 1970."""
+    if isinstance(frame, LocalFrame):
+        return local_survey.with_ahead(frame, limit)
+    return event_frame.with_ahead(frame, limit)
+
+
+def steps_back(frame: Frame, found: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
+    """Return the first row of each object whose sequence lies behind one before it, by more than it may."""
+    if isinstance(frame, LocalFrame):
+        return local_survey.steps_back(frame, found, dimension)
+    return event_frame.steps_back(frame, found, dimension)
+
+
+def log_steps(frame: Frame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
+    """Compare the changes of each object row by row in the source's log; see `adapters.spark.checks.log_steps`."""
+    if isinstance(frame, LocalFrame):
+        return local_survey.log_steps(frame, found, reached)
+    return spark_log_steps(frame, found, reached)

@@ -1,0 +1,140 @@
+"""From text to typed values in this process: what `adapters.spark.sql.casts` says in SQL, column by column.
+
+Texts of the usual form of a type are read by Arrow, all of a column at once; any other is read by
+`core.text.values.from_text`. What neither reads as Spark does raises SparkNeeded.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_type
+
+from lakeward.adapters.spark.sql.casts import TextFormat
+from lakeward.adapters.spark.sql.types import to_spark
+from lakeward.core.schema import UNDECLARED, Column, Type
+from lakeward.core.text.values import MISFIT, from_text
+
+
+class SparkNeeded(Exception):  # it is no error: the batch is read by Spark
+    """A small batch has something that is read by Spark alone; the message says what."""
+
+
+@cache
+def arrow_type(type_: Type) -> pa.DataType:
+    """Return the type that Spark gives the values of a column in Arrow."""
+    return to_arrow_type(to_spark(type_))
+
+
+def why_not_here(item: Column, written: TextFormat) -> str | None:
+    """Return what texts of a column have that Spark alone reads, in words; None where they are read here."""
+    if item.type.is_nested:
+        return f"the column {item.name} is {item.type.with_article}"
+    if written.pattern is not None and written.pattern not in ("hex", "utf-8"):
+        return f"the column {item.name} has the format {written.pattern!r}"
+    if item.type.name == "timestamp" and written.zone != "UTC":
+        return f"times of the column {item.name} are in the zone {written.zone}"
+    return None
+
+
+def typed(texts: pa.Array, type_: Type, written: TextFormat) -> pa.Array:
+    """Return the values of texts, NULL where one does not fit (or is NULL); times without a zone are in UTC."""
+    if type_.name in ("string", UNDECLARED.name):
+        return texts
+    if type_.name == "binary" and written.pattern == "utf-8":
+        return texts.cast(pa.binary())
+    arrow = arrow_type(type_)
+    is_usual = pc.fill_null(pc.match_substring_regex(texts, _usual(type_)), True)
+    try:
+        values = _cast(texts if pc.all(is_usual).as_py() else pc.if_else(is_usual, texts, None), arrow)
+    except pa.ArrowInvalid:  # as 30 February
+        is_usual, values = texts.is_null(), pa.nulls(len(texts), arrow)
+    is_odd = pc.invert(is_usual)
+    if not pc.any(is_odd).as_py():
+        return values
+    read = cache(partial(_read, type_=type_))
+    return pc.replace_with_mask(values, is_odd, pa.array(map(read, texts.filter(is_odd).to_pylist()), arrow))
+
+
+def _cast(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
+    if pa.types.is_binary(arrow):
+        return pa.nulls(len(texts), arrow)
+    if pa.types.is_timestamp(arrow):
+        return texts.cast(pa.timestamp("us")).cast(arrow)
+    return texts.cast(arrow)
+
+
+@cache
+def _usual(type_: Type) -> str:
+    """Return a pattern of texts that Arrow and Spark read alike, whichever they are, for a type."""
+    if type_.name != "decimal":
+        return _USUAL[type_.name]
+    whole = type_.precision - type_.scale
+    digits = rf"[0-9]{{1,{whole}}}" if whole else "0"
+    fraction = rf"(\.[0-9]{{1,{type_.scale}}})?" if type_.scale else ""
+    return rf"\A-?{digits}{fraction}\z"
+
+
+_NEVER: Final = r"[^\s\S]"
+_MOMENT: Final = r"\A[12][0-9]{3}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?\z"
+_FLOAT: Final = r"\A-?[0-9]{1,18}(\.[0-9]{0,20})?([eE][+-]?0?[0-9])?\z"
+"""So few digits that no number is too great for a float, or so small that it would be zero."""
+
+_USUAL: Final = {
+    "boolean": r"\A(true|false|1|0)\z",
+    "int": r"\A-?[0-9]{1,9}\z",
+    "bigint": r"\A-?[0-9]{1,18}\z",
+    "float": _FLOAT,
+    "double": _FLOAT,
+    "date": r"\A[12][0-9]{3}-[0-9]{2}-[0-9]{2}\z",
+    "timestamp": _MOMENT,
+    "timestamp_ntz": _MOMENT,
+    "binary": _NEVER,
+}
+
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_ZONE: Final = re.compile(r"[+-](\d\d):?(\d\d)?\s*\Z", re.ASCII)
+_MOST_HOURS: Final = 14
+
+
+def _read(text: str, type_: Type) -> object:
+    """Return the value of one text that is not of the usual form, None where it does not fit."""
+    if _CONTROL.search(text):
+        raise SparkNeeded(f"{type_.with_article} is written with control characters")
+    if type_.name == "float":
+        return _single(text, type_)
+    if type_.name == "timestamp" and (zone := _ZONE.search(text)) and int(zone[1]) > _MOST_HOURS and ":" in text:
+        raise SparkNeeded(f"a time is in a zone that is more than {_MOST_HOURS} hours apart")
+    value = from_text(text, type_)
+    return None if value is MISFIT else value
+
+
+def _single(text: str, type_: Type) -> object:
+    """Return a number of 32 bits: the nearest to its text, which is not always the nearest to its double."""
+    plain = text.strip()
+    if not _NUMBER.fullmatch(plain):
+        value = from_text(text, type_)
+        return None if value is MISFIT else value
+    try:
+        single = pa.scalar(plain.removeprefix("+")).cast(pa.float32()).as_py()
+    except pa.ArrowInvalid:  # too great, or too small, for those versions of Arrow that say so
+        return None
+    is_zero = not re.search("[1-9]", plain.lower().partition("e")[0])
+    return None if math.isinf(single) or (single == 0 and not is_zero) else single
+
+
+def misfits(texts: pa.Array, item: Column, values: pa.Array) -> Sequence[tuple[int, str]]:
+    """Return the places of texts that do not fit their column, each with that in words."""
+    if item.type.name == "string" or values.null_count == texts.null_count:
+        return []
+    is_unfit = pc.and_(texts.is_valid(), values.is_null())
+    words = f'" is not {item.type.with_article} (column {item.name})'
+    places = pc.indices_nonzero(is_unfit).to_pylist()
+    return [(place, f'"{texts[place].as_py()}{words}') for place in places]

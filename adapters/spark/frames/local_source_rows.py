@@ -1,0 +1,298 @@
+"""From rows as a reader in this process returned them to the event frame, as a table of Arrow.
+
+The rows of one file are a table of Arrow with the columns that the readers of Spark give them
+(`adapters.spark.frames.source_rows`), but for those with the place of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.adapters.spark.frames.event_frame import SKIPPED
+from lakeward.adapters.spark.frames.local_casts import arrow_type, typed
+from lakeward.adapters.spark.frames.source_rows import (
+    ARRIVAL_BITS,
+    BLANK,
+    BROKEN,
+    HAS_IMAGE,
+    KEY_MISFIT,
+    LINE,
+    MALFORMED,
+    MISFIT,
+    MOST_DIGITS,
+    OP_TEXT,
+    SEQUENCE_TEXT,
+    TIME_TEXT,
+    TORN,
+    TRANSACTION_TEXT,
+    UPSERT,
+    VALUE,
+    Telling,
+    before_column,
+)
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.casts import TextFormat
+from lakeward.core.dimension import Match
+from lakeward.core.events import LOAD_SEQUENCE, Operation
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.schema import Type
+
+NAMES: Final = pa.list_(pa.field("element", pa.string()))
+"""The type of the names of the columns that were not sent."""
+
+NO_OLD_KEY: Final = pa.struct({"nothing": pa.int32()})
+"""The type of the old key of a table that has no key."""
+
+Texts: TypeAlias = Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlace:
+    """What a file gives its rows: its order among the table's files, its place in the batch, what it is."""
+
+    order: int
+    rank: int
+    is_load: bool
+    has_op: bool
+
+
+def why_not_here(telling: Telling) -> str | None:
+    """Return what tells of events that Spark alone reads, in words; None where all is read here."""
+    told = telling.dimension.schema.find(telling.indicator) if telling.indicator is not None else None
+    if told is not None:
+        return f"the column {told.name} tells the operation"
+    return None
+
+
+def to_events(rows: pa.Table, file: FilePlace, telling: Telling, also: Sequence[str] = ()) -> pa.Table:
+    """Return the event frame of the rows of one file, as `adapters.spark.frames.source_rows.to_events` gives it."""
+    count = rows.num_rows
+    unset = rows.column(names.UNSET)
+    operations = pa.array(_operations(rows, file, telling), pa.string())
+    times = typed(_whole(rows, TIME_TEXT), Type("timestamp"), TextFormat()).cast(pa.int64())
+    numbers = _numbers(rows.column(SEQUENCE_TEXT).to_pylist(), telling)
+    reasons, details = _reasons(rows, _problems(rows, file, telling, operations, times, numbers))
+    is_reject = pc.fill_null(pc.not_equal(reasons, SKIPPED), False)
+    value, lines = rows.column(VALUE), rows.column(LINE)
+    columns = {name: rows.column(name) for name in telling.dimension.schema.names}
+    columns |= {
+        names.OPERATION: operations,
+        names.SEQUENCE: _sequences(file, telling, times, numbers),
+        names.OBJECT: _constant(file.order, count),
+        names.ROW: lines,
+        names.ARRIVAL: pc.add(lines, file.rank << ARRIVAL_BITS),
+        names.TIME: times,
+        names.REASON: reasons,
+        names.DETAIL: details,
+        names.TEXT: value if telling.dimension.keeps_text else pc.if_else(is_reject, value, None),
+    }
+    if telling.in_part:
+        keeps = pc.invert(pc.is_in(operations, pa.array(["delete", "truncate", None])))
+        columns[names.UNSET] = pc.if_else(keeps, unset, pa.scalar(None, unset.type))
+        columns[names.OLD] = _old_keys(rows, file, telling, operations)
+        is_told = telling.transaction == TRANSACTION_TEXT
+        columns[names.TRANSACTION] = rows.column(TRANSACTION_TEXT) if is_told else times.cast(pa.string())
+    if telling.dimension.match is Match.IMAGE:
+        columns[names.IMAGE] = _images(rows, telling, operations)
+    columns[TORN] = rows.column(TORN)
+    columns[MALFORMED] = pc.and_(rows.column(BROKEN).is_valid(), pc.invert(rows.column(BLANK)))
+    return pa.table({**columns, **{name: rows.column(name) for name in also}})
+
+
+def _whole(rows: pa.Table, name: str) -> pa.Array:
+    return rows.column(name).combine_chunks()
+
+
+def _constant(value: int, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, pa.int64()), count)
+
+
+def _operations(rows: pa.Table, file: FilePlace, telling: Telling) -> Texts:
+    """Return what each row does by its Op column, None where that says nothing known."""
+    words = rows.column(OP_TEXT).to_pylist()
+    if file.is_load:
+        return ["read" if not file.has_op or (word or "") in ("", "I") else None for word in words]
+    changes = _changes(rows, telling)
+    if not file.has_op:
+        return changes
+    known = {word: None if meaning == UPSERT else meaning for word, meaning in telling.operations.items()}
+    found: list[str | None] = []
+    for word, change in zip(words, changes, strict=True):
+        if word in known:
+            found.append(known[word] or change)
+        else:
+            is_change = telling.takes_other_words and word is not None and not _is_nested(word)
+            found.append(change if is_change else None)
+    return found
+
+
+def _changes(rows: pa.Table, telling: Telling) -> Sequence[str]:
+    """Return what rows do of which nothing is known but what they leave."""
+    if telling.without_op != "read" or not rows.column(names.UNSET).null_count < rows.num_rows:
+        return [telling.without_op] * rows.num_rows
+    return ["read" if sent_all else "update" for sent_all in rows.column(names.UNSET).is_null().to_pylist()]
+
+
+def _is_nested(word: str) -> bool:
+    return word.lstrip(" ").startswith(("{", "["))
+
+
+_PLACE: Final = re.compile(rf"(?=.{{1,{MOST_DIGITS}}}\Z)0*[1-9][0-9]*\Z", re.ASCII)
+_NUMBER: Final = re.compile(r"-?[0-9]{1,38}\Z", re.ASCII)
+
+
+def _numbers(texts: Texts, telling: Telling) -> Sequence[int | None]:
+    """Return the sequences that texts have, None where they have none."""
+    form = _NUMBER if telling.is_any_number else _PLACE
+    return [int(text) if text is not None and form.match(text) else None for text in texts]
+
+
+def _sequences(file: FilePlace, telling: Telling, times: pa.Array, numbers: Sequence[int | None]) -> pa.Array:
+    is_wide = telling.dimension.sequences.are_wide
+    type_ = arrow_type(names.sequence_type(telling.dimension.sequences))
+    if file.is_load:
+        return pa.repeat(pa.scalar(Decimal(LOAD_SEQUENCE) if is_wide else LOAD_SEQUENCE, type_), len(times))
+    if telling.sequence_column is not None:
+        found = [LOAD_SEQUENCE if number is None else number for number in numbers]
+        return pa.array(map(Decimal, found) if is_wide else found, type_)
+    if not telling.goes_by_time:
+        return _constant(0, len(times)).cast(type_)
+    return pc.fill_null(times, LOAD_SEQUENCE).cast(type_)
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """What can be wrong with rows: which of them, the reason, and what says it of a row in words."""
+
+    wrong: pa.Array
+    reason: str
+    detail: Callable[[int], str | None]
+
+
+def _problems(
+    rows: pa.Table,
+    file: FilePlace,
+    telling: Telling,
+    operations: pa.Array,
+    times: pa.Array,
+    numbers: Sequence[int | None],
+) -> Sequence[_Problem]:
+    """Return what can be wrong with a row, in the order in which it counts."""
+
+    def told(name: str) -> Callable[[int], str | None]:
+        return lambda row: rows.column(name)[row].as_py()
+
+    def named(name: str, words: str) -> Callable[[int], str]:
+        return lambda row: _named(rows.column(name)[row].as_py(), words)
+
+    unreadable = Reason.UNREADABLE.value
+    found = [
+        _Problem(rows.column(BLANK), SKIPPED, lambda _row: ""),
+        _Problem(rows.column(BROKEN).is_valid(), unreadable, told(BROKEN)),
+        _Problem(rows.column(KEY_MISFIT).is_valid(), unreadable, told(KEY_MISFIT)),
+    ]
+    has_key = pc.fill_null(pc.not_equal(operations, Operation.TRUNCATE.value), True)
+    for name in telling.dimension.key:
+        lacks = pc.and_(rows.column(name).is_null(), has_key)
+        found.append(_Problem(lacks, Reason.NULL_KEY.value, _words(f"the key column {name} is NULL")))
+    if not file.is_load:
+        no_time = times.is_null()
+        if not telling.goes_by_time:  # then a change may have none
+            no_time = pc.and_(no_time, rows.column(TIME_TEXT).is_valid())
+        found.append(_Problem(no_time, Reason.SEQUENCE.value, named(TIME_TEXT, "is not a commit time")))
+    if telling.sequence_column is not None and not file.is_load:
+        words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {telling.sequence_column})"
+        if telling.is_any_number:
+            words = f"says nothing of the order ({telling.sequence_column})"
+        no_place = pa.array([number is None for number in numbers], pa.bool_())
+        found.append(_Problem(no_place, Reason.SEQUENCE.value, _no_place(rows, telling.sequence_column, words)))
+    not_known = _Problem(
+        operations.is_null(), Reason.OPERATION.value, lambda row: _no_operation(rows.column(OP_TEXT)[row].as_py())
+    )
+    return [*found, not_known, _Problem(rows.column(MISFIT).is_valid(), Reason.CAST.value, told(MISFIT))]
+
+
+def _no_place(rows: pa.Table, column: str, words: str) -> Callable[[int], str]:
+    """Return what says of a row that it has no place in the order; `column` should tell it."""
+
+    def said(row: int) -> str:
+        misfit = rows.column(MISFIT)[row].as_py()
+        if misfit is not None and misfit.endswith(f"(column {column})"):
+            return f"{misfit}, so that nothing says its place in the order"
+        return _named(rows.column(SEQUENCE_TEXT)[row].as_py(), words)
+
+    return said
+
+
+def _words(words: str) -> Callable[[int], str]:
+    return lambda _row: words
+
+
+def _no_operation(word: str | None) -> str:
+    if word is not None and _is_nested(word):
+        return _named(word, "is an object or a list, and not an operation: name the field in it by its path")
+    return _named(word, "is not an operation")
+
+
+def _named(value: str | None, words: str) -> str:
+    return f"{'NULL' if value is None else f'{chr(34)}{value}{chr(34)}'} {words}"
+
+
+def _reasons(rows: pa.Table, problems: Sequence[_Problem]) -> tuple[pa.Array, pa.Array]:
+    """Return the first problem of each row, None where it has none, and that in words."""
+    reasons: list[str | None] = [None] * rows.num_rows
+    details: list[str | None] = [None] * rows.num_rows
+    for problem in problems:
+        for row in pc.indices_nonzero(problem.wrong).to_pylist():
+            if reasons[row] is None:
+                reasons[row] = problem.reason
+                details[row] = None if problem.reason == SKIPPED else problem.detail(row)
+    return pa.array(reasons, pa.string()), pa.array(details, pa.string())
+
+
+def _old_keys(rows: pa.Table, file: FilePlace, telling: Telling, operations: pa.Array) -> pa.Array:
+    """Return the key that each row left, NULL where its key is the same."""
+    key = [(c.name, rows.column(before_column(i)), rows.column(c.name)) for i, c in enumerate(telling.key_columns)]
+    if not key:
+        return pa.nulls(rows.num_rows, NO_OLD_KEY)
+    parts = {name: _whole_of(pc.coalesce(before, now)) for name, before, now in key}
+    moves = pa.repeat(pa.scalar(False), rows.num_rows)
+    for name, _, now in key:
+        moves = pc.or_kleene(moves, _differ(parts[name], _whole_of(now)))
+    may_move = pc.fill_null(pc.equal(operations, "update"), not file.is_load)
+    left = pc.fill_null(pc.and_kleene(may_move, moves), False)
+    return pa.StructArray.from_arrays(list(parts.values()), list(parts), mask=pc.invert(left))
+
+
+def _differ(some: pa.Array, others: pa.Array) -> pa.Array:
+    """Return which values differ; NaN is one value, as for Spark (SQL reference, NaN semantics)."""
+    differ = pc.not_equal(some, others)
+    if not pa.types.is_floating(some.type):
+        return differ
+    return pc.and_not_kleene(differ, pc.and_kleene(pc.is_nan(some), pc.is_nan(others)))
+
+
+def _images(rows: pa.Table, telling: Telling, operations: pa.Array) -> pa.Array:
+    """Return the row as it was before an update or a delete, NULL where it was not sent whole."""
+    is_delete = pc.equal(operations, "delete")
+    sent_own = pc.and_kleene(is_delete, rows.column(names.UNSET).is_null())
+    is_change = pc.is_in(operations, pa.array(["update", "delete"]))
+    has_image = pc.and_kleene(is_change, pc.coalesce(rows.column(HAS_IMAGE), sent_own))
+    parts = {}
+    for index, item in enumerate(telling.before_columns):
+        own = rows.column(item.name)
+        own = pc.if_else(pc.fill_null(is_delete, False), own, pa.scalar(None, own.type))
+        parts[item.name] = _whole_of(pc.coalesce(rows.column(before_column(index)), own))
+    lacks = _whole_of(pc.invert(pc.fill_null(has_image, False)))
+    return pa.StructArray.from_arrays(list(parts.values()), list(parts), mask=lacks)
+
+
+def _whole_of(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -1,0 +1,202 @@
+"""What must be known of the event frame of a small batch, found without Spark.
+
+Each function gives what the one of the same name in `adapters.spark.frames.event_frame` and
+`adapters.spark.checks.refused_files` gives for the same rows in Spark.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.adapters.spark.checks.log_steps import before_steps
+from lakeward.adapters.spark.frames.event_frame import (
+    AHEAD,
+    IN_PART,
+    INITIAL,
+    LOG,
+    NAMED,
+    NO_PLACE,
+    SKIPPED,
+    Group,
+    groups_of,
+    is_truncate,
+    may_step_back,
+)
+from lakeward.adapters.spark.frames.local_frame import LocalFrame
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.types import is_bounded
+from lakeward.core.checks.log_restart import LogRestart, lift_place
+from lakeward.core.checks.log_steps import LogChange, LogName, LogReached, LogSteps, find_steps
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import LOAD_SEQUENCE, NO_SEQUENCE, READ_SEQUENCE, UNORDERED, Operation, Position
+from lakeward.core.plan import tolerance_of
+
+
+def survey(frame: LocalFrame, dimension: Dimension, *flags: str) -> Sequence[Group]:
+    """Return groups that have everything in them that `events.facts` makes of a frame."""
+    rows = frame.rows
+    in_part = {need: name for need, name in IN_PART.items() if name in frame.columns}
+    alike = [names.OBJECT, names.OPERATION, names.REASON, *flags, *(n for n in NAMED if n in frame.columns)]
+    columns = {name: rows.column(name) for name in (*alike, names.TIME, names.SEQUENCE, names.ROW)}
+    columns |= {name: rows.column(name).is_valid() for name in in_part.values()}
+    keys = _bounded_keys(rows, dimension)
+    columns |= {f"key_{index}": values for index, values in keys.items()}
+    found: list[tuple[str, str] | tuple[list[str], str]] = [([], "count_all")]
+    found += [(name, of) for name in (names.TIME, names.SEQUENCE, names.ROW) for of in ("min", "max")]
+    found += [(name, "any") for name in in_part.values()]
+    found += [(f"key_{index}", of) for index in keys for of in ("min", "max")]
+    groups = pa.table(columns).group_by(alike, use_threads=False).aggregate(found)
+    groups = groups.rename_columns([_called_in_survey(name, in_part.values()) for name in groups.column_names])
+    listed = groups.to_pylist()
+    truncates = _truncates(rows) if any(map(is_truncate, listed)) else {}
+    bounded = [index in keys for index in range(len(dimension.key))]
+    return groups_of(listed, flags, in_part, bounded, truncates)
+
+
+def _called_in_survey(name: str, in_part: Collection[str]) -> str:
+    """Return what `events.survey` calls a column that Arrow has found.
+
+    >>> _called_in_survey("key_0_min", ()), _called_in_survey("_lakeward_row_max", ())
+    ('key_least_0', 'most_lakeward_row')
+    """
+    called = {"count_all": "rows", f"{names.TIME}_max": "time", f"{names.TIME}_min": "earliest"}
+    called |= {f"{part}_any": part for part in in_part}
+    if name in called:
+        return called[name]
+    of, _, end = name.rpartition("_")
+    word = {"min": "least", "max": "most"}.get(end)
+    if word is None:
+        return name
+    return f"key_{word}_{of.removeprefix('key_')}" if of.startswith("key_") else f"{word}{of}"
+
+
+def _bounded_keys(rows: pa.Table, dimension: Dimension) -> Mapping[int, pa.ChunkedArray]:
+    """Return the key columns whose bounds are found, by their place in the key, as `types.bound_of` has them."""
+    found = {}
+    for index, name in enumerate(dimension.key):
+        key = dimension.schema.find(name)
+        if key is None or not is_bounded(key.type):
+            continue
+        values = rows.column(name)
+        if pa.types.is_date(values.type):
+            values = values.cast(pa.int32())
+        found[index] = values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values
+    return found
+
+
+def _truncates(rows: pa.Table) -> Mapping[int, tuple[tuple[int, int], ...]]:
+    """Return sequence and row of the truncates of each object."""
+    found: dict[int, tuple[tuple[int, int], ...]] = defaultdict(tuple)
+    is_one = pc.equal(rows.column(names.OPERATION), Operation.TRUNCATE.value)
+    is_event = rows.column(names.REASON).is_null()
+    for place in _places(rows.filter(pc.and_(is_one, is_event))):
+        found[place.object] += ((place.sequence, place.row),)
+    return found
+
+
+class _Place(NamedTuple):
+    """Where a row is: the parts of its position but for the epoch."""
+
+    object: int
+    row: int
+    sequence: int
+
+
+def _places(rows: pa.Table) -> Iterator[_Place]:
+    columns = (rows.column(name).to_pylist() for name in (names.OBJECT, names.ROW, names.SEQUENCE))
+    return (_Place(item, row, int(sequence)) for item, row, sequence in zip(*columns, strict=True))
+
+
+def lift_places(frame: LocalFrame, restarts: Sequence[LogRestart]) -> LocalFrame:
+    """Add the offset of the newest restart of the source's log at or before a row to its place."""
+    if not restarts:
+        return frame
+    index = frame.columns.index(names.SEQUENCE)
+    type_ = frame.rows.schema.field(index).type
+    lifted = [lift_place(Position(0, p.sequence, p.object, p.row), restarts) for p in _places(frame.rows)]
+    of = Decimal if pa.types.is_decimal(type_) else int
+    sequences = pa.array([of(position.sequence) for position in lifted], type_)
+    return frame.with_rows(frame.rows.set_column(index, names.SEQUENCE, sequences))
+
+
+def with_ahead(frame: LocalFrame, limit: int) -> LocalFrame:
+    """Flag the rows whose source time is later than `limit`, in microseconds since 1970."""
+    is_later = pc.greater(frame.rows.column(names.TIME), limit)
+    return frame.with_rows(frame.rows.append_column(AHEAD, is_later))
+
+
+def steps_back(frame: LocalFrame, found: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
+    """Return the first row of each object whose sequence lies behind one before it, by more than it may."""
+    tolerance, in_doubt = tolerance_of(dimension), may_step_back(found, dimension)
+    first: dict[int, int] = {}
+    if tolerance is None or not in_doubt:
+        return first
+    for item, places in _by_object(_places(_of_objects(frame.rows, in_doubt))):
+        greatest = None
+        for place in (one for one in places if one.sequence != LOAD_SEQUENCE):
+            if greatest is not None and greatest - place.sequence > tolerance:
+                first[item] = place.row
+                break
+            greatest = place.sequence if greatest is None else max(greatest, place.sequence)
+    return first
+
+
+def log_steps(frame: LocalFrame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
+    """Compare the changes of each object row by row in the source's log, from where the table has `reached`."""
+    before = before_steps(found, reached)
+    if not before:
+        return {}
+    rows = _of_objects(frame.rows, before)
+    beside = [_cells(rows, name) for name in (names.REASON, names.OPERATION, names.TIME, LOG)]
+    flags = [_cells(rows, name) for name in (AHEAD, NO_PLACE, INITIAL)]
+    changes: dict[int, list[LogChange]] = defaultdict(list)
+    for place, reason, operation, time, log, *flagged in zip(_places(rows), *beside, *flags, strict=True):
+        is_change = operation is not None if reason is None else place.sequence != NO_SEQUENCE
+        if is_change and place.sequence not in (LOAD_SEQUENCE, READ_SEQUENCE):
+            is_ahead, no_place, is_initial = flagged
+            change = LogChange(
+                place.row,
+                place.sequence,
+                None if is_ahead else time,
+                LogName.of(log),
+                is_read=operation == Operation.READ.value and place.sequence != NO_SEQUENCE,
+                has_place=not no_place and place.sequence not in UNORDERED,
+                is_initial=bool(is_initial),
+                is_truncate=operation == Operation.TRUNCATE.value,
+            )
+            changes[place.object].append(change)
+    steps = {item: find_steps(of_item, before[item], reached.of(item)) for item, of_item in changes.items()}
+    return {item: of_item for item, of_item in steps.items() if of_item != LogSteps()}
+
+
+def _cells(rows: pa.Table, name: str) -> list[Any]:
+    """Return the cells of a column; None for each row where the rows have no such column."""
+    return rows.column(name).to_pylist() if name in rows.column_names else [None] * len(rows)
+
+
+def _of_objects(rows: pa.Table, objects: Iterable[int]) -> pa.Table:
+    return rows.filter(pc.is_in(rows.column(names.OBJECT), pa.array(list(objects), pa.int64())))
+
+
+def _by_object(places: Iterable[_Place]) -> Iterator[tuple[int, Iterator[_Place]]]:
+    """Return the places of each object, in the order of its rows."""
+    return groupby(sorted(places), itemgetter(0))
+
+
+def first_rejects(frame: LocalFrame, objects: Iterable[int]) -> Mapping[int, tuple[int, str]]:
+    """Return the number of the first row of each object that is no event, and why it is none, in words."""
+    rows = _of_objects(frame.rows, objects)
+    rows = rows.filter(pc.not_equal(rows.column(names.REASON), SKIPPED))
+    columns = (rows.column(name).to_pylist() for name in (names.OBJECT, names.ROW, names.DETAIL))
+    found: dict[int, tuple[int, str]] = {}
+    for item, row, detail in sorted(zip(*columns, strict=True), key=itemgetter(0, 1), reverse=True):
+        found[item] = (row, detail or "")
+    return found

@@ -1,0 +1,317 @@
+"""From rows as they were read, of whatever source, to the event frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark.frames.event_frame import SKIPPED
+from lakeward.adapters.spark.session.compatibility import is_valid_utf8
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.casts import TextFormat, to_type
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.core.dimension import Dimension, Match
+from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.facts import Capability
+from lakeward.core.schema import Column, Type
+
+NAME: Final = "_lakeward_name"
+LINE: Final = "_lakeward_line"
+VALUE: Final = "_lakeward_value"
+OP_TEXT: Final = "_lakeward_op_text"
+TIME_TEXT: Final = "_lakeward_time_text"
+TRANSACTION_TEXT: Final = "_lakeward_transaction_text"
+SEQUENCE_TEXT: Final = "_lakeward_sequence_text"
+BROKEN: Final = "_lakeward_broken"
+KEY_MISFIT: Final = "_lakeward_key_misfit"
+MISFIT: Final = "_lakeward_misfit"
+BLANK: Final = "_lakeward_blank"
+TORN: Final = "_lakeward_torn"
+MALFORMED: Final = "_lakeward_malformed"
+"""What the readers of both formats add to a row: the file's path below the landing folder and the row's number in
+it; the row as it was written; Op, commit time and sequence as texts; what is wrong with the row, its
+key or another column, in words; whether it is an empty line, or a part of a row. The event
+frame says for the whole of a row whether it is MALFORMED. Some say what names the transaction."""
+
+HAS_IMAGE: Final = "_lakeward_has_image"
+"""Whether a row has all columns as they were before the change; NULL where only a delete has: its own cells."""
+
+_NUMBER: Final = "_lakeward_number"
+"""The sequence as it was read, NULL where it is none."""
+
+_WRITTEN: Final = "_lakeward_written"
+"""The row as it was written where it must be known, else NULL: Spark makes it of no other row then."""
+
+UPSERT: Final = "upsert"
+"""What a word for an operation means that leaves a row, whether there was one or not."""
+
+IS_LOAD, RANK, HAS_OP = "_lakeward_is_load", "_lakeward_rank", "_lakeward_has_op"
+"""What a file gives its rows: whether they are of a full load, its place in the batch, whether they have an Op."""
+
+ARRIVAL_BITS: Final = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """What tells of the rows of a table which events they are.
+
+    `timestamp_column` and `sequence_column` are what the commit time and the sequence are
+    called, where there are any; a sequence that `is_any_number` may be 0 or below. `operations` are
+    what the words for operations mean; with `takes_other_words` any other leaves a row, as a change
+    does that has no word, unless those are `without_op` of another kind; an object or a list is no word.
+    `indicator` is a column that tells the operation by one of its values, those of a delete, an update
+    and an insert.
+    `transaction` is what names the transaction, as SQL. `may_need` is what rows that are not sent
+    whole may call for.
+    """
+
+    dimension: Dimension
+    timestamp_column: str | None = None
+    sequence_column: str | None = None
+    source_zone: str = "UTC"
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    operations: Mapping[str, str] = field(default_factory=dict)
+    takes_other_words: bool = False
+    without_op: str = "read"
+    indicator: str | None = None
+    indicator_values: Sequence[str] = ("D", "U", "I")
+    is_any_number: bool = False
+    transaction: str = f"string({names.TIME})"
+    may_need: frozenset[Capability] = frozenset()
+
+    @property
+    def goes_by_time(self) -> bool:
+        """Whether the commit time, which is there then, orders the changes."""
+        return self.timestamp_column is not None and self.dimension.sequences is not Sequences.ARRIVAL
+
+    @property
+    def key_columns(self) -> Sequence[Column]:
+        """The columns of the key, in the order of the key."""
+        found = [self.dimension.schema.find(name) for name in self.dimension.key]
+        return [column for column in found if column is not None]
+
+    @property
+    def before_columns(self) -> Sequence[Column]:
+        """The columns of which it matters what they were before a change: those of the key, or all."""
+        return list(self.dimension.schema) if self.dimension.match is Match.IMAGE else self.key_columns
+
+    @property
+    def in_part(self) -> frozenset[Capability]:
+        """What rows that are not sent whole may call for."""
+        return self.may_need
+
+    @property
+    def may_be_whole_or_not(self) -> bool:
+        """Whether rows without a word of their own are read where they are whole, and else update a row."""
+        has_none = not self.operations or self.takes_other_words or UPSERT in self.operations.values()
+        return has_none and self.without_op == "read" and bool(self.dimension.key)
+
+    def format_of(self, name: str) -> TextFormat:
+        """Return how a column is written."""
+        return TextFormat(self.patterns.get(name), self.source_zone)
+
+    def typed(self, cell: str, column: Column) -> str:
+        """Return the typed value of a cell as SQL, NULL where it does not fit."""
+        return to_type(cell, column.type, self.format_of(column.name))
+
+    def operation_of(self, word: str | None, indicator: str | None, *, is_whole: bool) -> Operation | None:
+        """Return the operation that a word of a change means, None where it means none; as SQL does in `to_events`.
+
+        `indicator` is the value of the column of that name, and `is_whole` says whether all columns were sent.
+        """
+        if indicator is not None:
+            told = (Operation.DELETE, Operation.UPDATE, Operation.INSERT)
+            return dict(zip(self.indicator_values, told, strict=True)).get(indicator)
+        change = "update" if self.without_op == "read" and not is_whole else self.without_op
+        is_word = word is not None and not word.lstrip(" ").startswith(("{", "["))
+        other = UPSERT if self.takes_other_words and is_word else None
+        meaning = other if word is None else self.operations.get(word, other)
+        return None if meaning is None else Operation(change if meaning == UPSERT else meaning)
+
+    def sequence(self, value: str) -> str:
+        """Return the sequence that a text has, as SQL, NULL where it has none."""
+        return to_number(value) if self.is_any_number else to_sequence(value)
+
+
+MOST_DIGITS: Final = 35
+"""The digits of $AR_H_CHANGE_SEQ."""
+
+
+_DIGITS: Final = r"\A0*[1-9][0-9]*\z"
+
+
+def to_sequence(value: str) -> str:
+    """Return the sequence that a text has, as SQL: digits alone, and not all of them 0; else NULL."""
+    is_number = f"length({value}) <= {MOST_DIGITS} AND {value} RLIKE {text(_DIGITS)}"
+    return f"CASE WHEN {is_number} THEN try_cast({value} AS decimal(38,0)) END"
+
+
+_NUMBER_TEXT: Final = r"\A-?[0-9]{1,38}\z"
+
+
+def to_number(value: str) -> str:
+    """Return the sequence that a text has, as SQL: a whole number; else NULL."""
+    return f"CASE WHEN {value} RLIKE {text(_NUMBER_TEXT)} THEN try_cast({value} AS decimal(38,0)) END"
+
+
+def is_nested(value: str) -> str:
+    """Return whether a text is that of an object or a list of JSON, by how it begins, as SQL."""
+    return f"left(ltrim({value}), 1) IN ('{{', '[')"
+
+
+def before_column(index: int) -> str:
+    """Return what the readers call a column of `before_columns` as it was before the change."""
+    return f"_lakeward_before_{index}"
+
+
+def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequence[str] = ()) -> DataFrame:
+    """Return the event frame of rows as a reader returned them; `also` are columns that it has beside.
+
+    Commit times are in UTC: in a zone with summer time, an hour comes twice, and they
+    must be in order. What is used more than once is a column of its own first: within one
+    expression Spark would work it out again each time.
+    """
+    micros = to_type(TIME_TEXT, Type("timestamp"), TextFormat())
+    problems = _problems(telling)
+    words = " ".join(f"WHEN {wrong} THEN {said}" for wrong, _, said in problems)
+    reasons = " ".join(f"WHEN {wrong} THEN '{reason}'" for wrong, reason, _ in problems)
+    is_reject = f"{names.REASON} != '{SKIPPED}'"
+    has_text = "true" if telling.dimension.keeps_text else is_reject
+    changes = names.TIME if telling.goes_by_time else "0L"
+    if telling.sequence_column is not None:
+        changes = _NUMBER
+    type_ = names.sequence_type(telling.dimension.sequences)
+    lowest = f"CAST('{LOAD_SEQUENCE}' AS {type_})"  # the least bigint cannot be written as a literal
+    known = rows.join(F.broadcast(files), NAME).selectExpr(
+        "*",
+        f"{_operation(telling)} AS {names.OPERATION}",
+        f"unix_micros({micros}) AS {names.TIME}",
+        f"{telling.sequence(SEQUENCE_TEXT)} AS {_NUMBER}",
+    )
+    judged = known.selectExpr("*", f"CASE {reasons} END AS {names.REASON}")
+    written = judged.selectExpr("*", f"CASE WHEN {has_text} THEN {VALUE} END AS {_WRITTEN}")
+    return written.selectExpr(
+        *[quoted(name) for name in telling.dimension.schema.names],
+        names.OPERATION,
+        f"CASE WHEN {IS_LOAD} THEN {lowest} ELSE coalesce({changes}, {lowest}) END AS {names.SEQUENCE}",
+        names.OBJECT,
+        f"{LINE} AS {names.ROW}",
+        f"shiftleft({RANK}, {ARRIVAL_BITS}) + {LINE} AS {names.ARRIVAL}",
+        names.TIME,
+        names.REASON,
+        f"CASE WHEN {is_reject} THEN CASE {words} END END AS {names.DETAIL}",
+        f"{_as_text()} AS {names.TEXT}",
+        *(_in_part(telling) if telling.in_part else ()),
+        *([_image(telling)] if telling.dimension.match is Match.IMAGE else ()),
+        TORN,
+        f"{BROKEN} IS NOT NULL AND NOT {BLANK} AS {MALFORMED}",
+        *also,
+    )
+
+
+def _in_part(telling: Telling) -> Sequence[str]:
+    """Return what was not sent, the key that was left, and the transaction, known by its commit time.
+
+    A row of an unknown operation may be an update: it holds both its keys.
+    """
+    key = [(before_column(index), quoted(item.name)) for index, item in enumerate(telling.key_columns)]
+    moves = " OR ".join(f"coalesce({before}, {name}) != {name}" for before, name in key) or "false"
+    fields = ", ".join(
+        f"{text(c.name)}, coalesce({b}, {n})" for c, (b, n) in zip(telling.key_columns, key, strict=True)
+    )
+    may_move = f"({names.OPERATION} = 'update' OR ({names.OPERATION} IS NULL AND NOT {IS_LOAD}))"
+    old = f"CASE WHEN {may_move} AND ({moves}) THEN named_struct({fields}) END"
+    return (
+        f"CASE WHEN {names.OPERATION} NOT IN ('delete', 'truncate') THEN {names.UNSET} END AS {names.UNSET}",
+        f"{old if key else 'CAST(NULL AS struct<nothing:int>)'} AS {names.OLD}",
+        f"{telling.transaction} AS {names.TRANSACTION}",
+    )
+
+
+def _image(telling: Telling) -> str:
+    """Return the row as it was before an update or a delete, NULL where it was not sent whole."""
+    is_delete, before = f"{names.OPERATION} = 'delete'", [*enumerate(telling.before_columns)]
+    own = {c.name: f"CASE WHEN {is_delete} THEN {quoted(c.name)} END" for _, c in before}
+    fields = ", ".join(f"{text(c.name)}, coalesce({before_column(i)}, {own[c.name]})" for i, c in before)
+    is_whole = f"coalesce({HAS_IMAGE}, {is_delete} AND {names.UNSET} IS NULL)"
+    is_change = f"{names.OPERATION} IN ('update', 'delete') AND {is_whole}"
+    return f"CASE WHEN {is_change} THEN named_struct({fields}) END AS {names.IMAGE}"
+
+
+def _as_text() -> str:
+    """Return the row as it was written; bytes that are no text in hex, since no reader takes them for one."""
+    return f"CASE WHEN {is_valid_utf8(_WRITTEN)} THEN {_WRITTEN} ELSE concat('0x', hex({_WRITTEN})) END"
+
+
+def _operation(telling: Telling) -> str:
+    """Tell the operation by the Op column; every row of a full load was read, not inserted.
+
+    Of a change without Op nothing is known but what it leaves: cells that were not sent keep their values.
+    """
+    words = telling.operations.items()
+    read = f"CASE WHEN NOT {HAS_OP} OR coalesce({OP_TEXT}, '') IN ('', 'I') THEN 'read' END"
+    change = f"'{telling.without_op}'"
+    if telling.without_op == "read":
+        change = f"CASE WHEN {names.UNSET} IS NULL THEN 'read' ELSE 'update' END"
+    meanings = [(word, change if meaning == UPSERT else f"'{meaning}'") for word, meaning in words]
+    known = " ".join(f"WHEN {OP_TEXT} = {text(word)} THEN {meaning}" for word, meaning in meanings)
+    other = f"WHEN NOT {is_nested(OP_TEXT)} THEN {change}" if telling.takes_other_words else ""
+    by_op = f"CASE WHEN {IS_LOAD} THEN {read} WHEN NOT {HAS_OP} THEN {change} {known} {other} END"
+    said = _indicator(telling)
+    if said is None:
+        return by_op
+    delete, update, insert = map(text, telling.indicator_values)
+    told = f"WHEN {IS_LOAD} AND {said} IN ({update}, {insert}) THEN 'read' WHEN {said} = {update} THEN 'update'"
+    return (
+        f"CASE WHEN {said} IS NULL THEN {by_op} WHEN {said} = {delete} THEN 'delete' {told} "
+        f"WHEN {said} = {insert} THEN 'insert' END"
+    )
+
+
+def _indicator(telling: Telling) -> str | None:
+    """Return the column that tells the operation, where the files have it."""
+    found = telling.dimension.schema.find(telling.indicator) if telling.indicator is not None else None
+    return None if found is None else f"string({quoted(found.name)})"
+
+
+def _problems(telling: Telling) -> list[tuple[str, str, str]]:
+    """What can be wrong with a row, in order: whether it is, the reason, and the reason in words."""
+    found = [
+        (BLANK, SKIPPED, "''"),
+        (f"{BROKEN} IS NOT NULL", Reason.UNREADABLE.value, BROKEN),
+        (f"{KEY_MISFIT} IS NOT NULL", Reason.UNREADABLE.value, KEY_MISFIT),
+    ]
+    for name in telling.dimension.key:
+        words = text(f"the key column {name} is NULL")
+        is_null = f"{quoted(name)} IS NULL AND {names.OPERATION} IS DISTINCT FROM '{Operation.TRUNCATE.value}'"
+        found.append((is_null, Reason.NULL_KEY.value, words))
+    no_time = f"NOT {IS_LOAD} AND {names.TIME} IS NULL"
+    if not telling.goes_by_time:  # then a change may have none
+        no_time += f" AND {TIME_TEXT} IS NOT NULL"
+    found.append((no_time, Reason.SEQUENCE.value, _named(TIME_TEXT, "is not a commit time")))
+    if telling.sequence_column is not None:
+        no_place = f"NOT {IS_LOAD} AND {_NUMBER} IS NULL"
+        words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {telling.sequence_column})"
+        if telling.is_any_number:
+            words = f"says nothing of the order ({telling.sequence_column})"
+        unknown = _named(SEQUENCE_TEXT, words)
+        is_of_it = f"endswith({MISFIT}, {text(f'(column {telling.sequence_column})')})"
+        misfit = f"concat({MISFIT}, {text(', so that nothing says its place in the order')})"
+        unknown = f"CASE WHEN {is_of_it} THEN {misfit} ELSE {unknown} END"
+        found.append((no_place, Reason.SEQUENCE.value, unknown))
+    said = _indicator(telling)
+    told = OP_TEXT if said is None else f"coalesce({said}, {OP_TEXT})"
+    nested = _named(told, "is an object or a list, and not an operation: name the field in it by its path")
+    not_known = f"CASE WHEN {is_nested(told)} THEN {nested} ELSE {_named(told, 'is not an operation')} END"
+    found.append((f"{names.OPERATION} IS NULL", Reason.OPERATION.value, not_known))
+    found.append((f"{MISFIT} IS NOT NULL", Reason.CAST.value, MISFIT))
+    return found
+
+
+def _named(value: str, words: str) -> str:
+    return f"concat(coalesce(concat('\"', {value}, '\"'), 'NULL'), {text(' ' + words)})"

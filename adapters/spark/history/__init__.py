@@ -1,0 +1,1 @@
+"""Histories as frames: versions of rows, their instants and their surrogate numbers."""

@@ -1,0 +1,173 @@
+"""From when events count in a history, and instants as the validity columns show them: as SQL.
+
+What each means is said by `lakeward.core.history.instants`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark.frames.event_frame import IS_EVENT, IS_LOAD, LEAVES_VALUES
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.adapters.spark.sql.types import ddl
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import Operation, Position
+from lakeward.core.history.instants import (
+    behind_the_end,
+    counting_between,
+    instant_of_run,
+    out_of_range,
+    shown_between,
+)
+from lakeward.core.history.options import TIMES, ByColumn, ByRun, History
+from lakeward.core.schema import Schema, Type
+
+_IS_OF_A_KEY: Final = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.TRUNCATE.value}'"
+
+
+def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int, *, is_first: bool = False) -> DataFrame:
+    """Say of events from when they count, those that were told before excepted: `instant_of` as SQL."""
+    history = dimension.history
+    if history is None:
+        return frame
+    instant = _instant(history, dimension.schema, ran)
+    if (is_first or epoch == 1) and history.first_load is not None:
+        instant = f"CASE WHEN {IS_LOAD} THEN {history.first_load}L ELSE {instant} END"
+    if names.INSTANT in frame.columns:
+        instant = f"coalesce({names.INSTANT}, {instant})"
+    return frame.withColumn(names.INSTANT, F.expr(instant))
+
+
+def undated(frame: DataFrame, dimension: Dimension) -> str | None:
+    """Return in words why events must say from when they count and do not, as SQL, which is NULL of all others.
+
+    It is None where all do: `lakeward.core.history.instants.undated` as SQL.
+    """
+    history = dimension.history
+    if history is None:
+        return None
+    words = [] if history.shown.open_end is None else [_behind_the_end(history, history.shown.open_end)]
+    if history.shown.type.name not in (*TIMES, "bigint"):
+        words.append(_out_of_range(history))
+    if isinstance(history.validity, ByColumn):
+        words.append(_dated_by_none(frame, dimension, history, history.validity.column))
+    return f"coalesce({', '.join(words)})" if words else None
+
+
+def _behind_the_end(history: History, end: int) -> str:
+    return f"CASE WHEN {names.INSTANT} >= {end}L AND {_IS_OF_A_KEY} THEN {text(behind_the_end(history))} END"
+
+
+def _out_of_range(history: History) -> str:
+    least, most = shown_between(history.shown.type)
+    is_outside = f"{names.INSTANT} NOT BETWEEN {least}L AND {most}L AND {_IS_OF_A_KEY}"
+    return f"CASE WHEN {is_outside} THEN {text(out_of_range(history))} END"
+
+
+def _dated_by_none(frame: DataFrame, dimension: Dimension, history: History, column: str) -> str:
+    has = set(frame.columns)
+    is_there = dimension.schema.find(column) is not None  # the files may lack the column
+    is_unset = "false" if is_there else "true"
+    too_large = f"WHEN {quoted(column)} IS NOT NULL THEN {text(out_of_range(history))}" if is_there else ""
+    if names.UNSET in has:
+        is_unset = f"({is_unset} OR coalesce(array_contains({names.UNSET}, {text(column)}), false))"
+    is_update = f"{names.OPERATION} = '{Operation.UPDATE.value}'"
+    words = f"the column {column}, from which versions are dated,"
+    moved = f"WHEN {names.OLD} IS NOT NULL THEN {text(f'{words} was not sent with a change of the key')}"
+    return (
+        f"CASE WHEN {names.INSTANT} IS NOT NULL OR NOT coalesce({IS_EVENT} AND {LEAVES_VALUES}, false) THEN NULL "
+        f"{too_large} WHEN NOT {is_unset} THEN {text(f'{words} is NULL')} "
+        f"WHEN NOT {is_update} THEN {text(f'{words} was not sent with a new row')} "
+        f"{moved if names.OLD in has else ''} END"
+    )
+
+
+def _instant(history: History, schema: Schema, ran: int) -> str:
+    """Return from when an event counts, as SQL."""
+    time = of_time(f"coalesce({names.TIME}, {ran}L)", history)
+    match history.validity:
+        case ByRun():
+            return of_time(f"{ran}L", history)
+        case ByColumn(column=name):
+            column = schema.find(name)
+            value = "bigint(NULL)" if column is None else of_cell(quoted(name), column.type, history)
+            if instant_of_run(history, ran) is None:
+                return value
+            leaves_none = f"{names.OPERATION} IN ('{Operation.DELETE.value}', '{Operation.TRUNCATE.value}')"
+            return f"CASE WHEN {leaves_none} THEN {time} ELSE {value} END"
+        case _:
+            return time
+
+
+def truncate_instants(told: Sequence[DataFrame | None], epoch: int) -> Mapping[Position, int | None]:
+    """Return from when truncates count, given as frames of events; before a first batch none has such a column."""
+    place = (names.SEQUENCE, names.OBJECT, names.ROW)
+    found = [
+        row
+        for frame in told
+        if frame is not None and names.INSTANT in frame.columns
+        for row in frame.select(*place, names.INSTANT).collect()
+    ]
+    return {Position(epoch, int(s), o, r): instant for s, o, r, instant in found}
+
+
+def of_time(micros: str, history: History) -> str:
+    """Return the instant of a time in microseconds since 1970, as SQL."""
+    if not history.by_day:
+        return f"bigint({micros})"
+    local = f"from_utc_timestamp(timestamp_micros({micros}), {text(history.zone)})"
+    return f"bigint(unix_date(to_date({local})))"
+
+
+def of_cell(value: str, type_: Type, history: History) -> str:
+    """Return what a column says: a time without zone is taken as it is, a number as a number."""
+    match type_.name:
+        case "timestamp":
+            return of_time(f"unix_micros({value})", history)
+        case "timestamp_ntz":
+            return told_by(value, type_) if not history.by_day else f"bigint(unix_date(to_date({value})))"
+        case "date" | "int" | "bigint":
+            return told_by(value, type_)
+        case "decimal":
+            return f"try_cast({value} AS bigint)"
+        case _:
+            return "bigint(NULL)"
+
+
+def of_countable(instant: str, history: History) -> str:
+    """Return an instant, as SQL, or NULL where no version may be valid from it on."""
+    if history.shown.open_end is None and history.shown.type.name in (*TIMES, "bigint"):
+        return instant
+    least, most = counting_between(history)
+    return f"CASE WHEN {instant} BETWEEN {least}L AND {most}L THEN {instant} END"
+
+
+def told_by(value: str, type_: Type) -> str:
+    """Return the instant that a value of a validity column shows, as SQL; a time without zone is in UTC."""
+    match type_.name:
+        case "date":
+            return f"bigint(unix_date({value}))"
+        case "timestamp":
+            return f"unix_micros({value})"
+        case "timestamp_ntz":
+            return f"unix_micros(CAST({value} AS timestamp))"
+        case _:
+            return f"bigint({value})"
+
+
+def shown_as(instant: str, type_: Type) -> str:
+    """Return an instant as a value of the type of the validity columns, as SQL."""
+    match type_.name:
+        case "date":
+            return f"date_from_unix_date(int({instant}))"
+        case "timestamp":
+            return f"timestamp_micros({instant})"
+        case "timestamp_ntz":
+            return f"CAST(timestamp_micros({instant}) AS timestamp_ntz)"
+        case _:
+            return f"CAST({instant} AS {ddl(type_)})"

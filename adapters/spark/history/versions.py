@@ -1,0 +1,255 @@
+"""`lakeward.core.history.versions` as expressions of Spark's SQL: what an event makes of the versions of its key.
+
+A version is a struct of the fields of `Versions.fields`; the versions of a key are an array of them, in order. The
+event is called `e`, an item of `lakeward.adapters.spark.merge.fold.expression`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.fragments import canonical, cells_type, has_map, let, struct
+from lakeward.adapters.spark.sql.names import text
+from lakeward.adapters.spark.sql.types import ddl
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import LOAD_SEQUENCE, Sequences
+from lakeward.core.history.version_checks import Broken
+from lakeward.core.history.versions import Columns
+from lakeward.core.merge.fold import columns_of
+from lakeward.core.schema import Schema, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Writes what becomes of the versions of a key, whose cells are those of a schema, as c0, c1, …
+
+    Fields of a version: from when until when it holds, where its last event stands and the instant of that,
+    whether it ended because the row `went`, its cells, of columns of kind 3 the value before (p0, p1, … by the
+    place of the column), and the text of the key that the row had before.
+    """
+
+    schema: Schema
+    columns: Columns
+    sequences: Sequences
+    epoch: int
+
+    @classmethod
+    def of(cls, dimension: Dimension, schema: Schema, epoch: int) -> Versions | None:
+        """Return what writes the versions of a dimension, or None of one that keeps none."""
+        columns = columns_of(dimension)
+        return None if columns is None else cls(schema, columns, dimension.sequences, epoch)
+
+    @property
+    def previous(self) -> Mapping[str, int]:
+        """The columns of kind 3, with their places."""
+        return {name: self._place(name) for name in self.columns.previous}
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """The fields of a version, with their types."""
+        place = f"struct<e:int,s:{names.sequence_type(self.sequences)},o:bigint,r:bigint>"
+        types = {"begins": "bigint", "ends": "bigint", "place": place, "reached": "bigint", "went": "boolean"}
+        types["cells"] = cells_type(self.schema)
+        types |= {f"p{i}": ddl(self.schema.columns[i].type) for i in self.previous.values()}
+        return {**types, "old": "string"}
+
+    @property
+    def type(self) -> str:
+        """The type of a version."""
+        return f"struct<{','.join(f'{name}:{type_}' for name, type_ in self.fields.items())}>"
+
+    @property
+    def none(self) -> str:
+        """No version."""
+        return f"CAST(array() AS array<{self.type}>)"
+
+    def opened(self, versions: str, image: str) -> str:
+        """Return the versions of a key after the event gave its row these cells."""
+        ended = self._changed("newest", ends="moment", reached="moment", place=self._at)
+        lets = {
+            "had": versions,
+            "image": image,
+            "newest": "try_element_at(had, -1)",
+            "moment": "greatest(newest.reached, e.instant)",
+            "differs": f"{_IS_OPEN} AND NOT ({self.same('newest.cells', 'image')})",
+            "is_empty": "differs AND newest.begins = moment",
+            "head": f"CASE WHEN is_empty THEN {_but_last('had')} "
+            f"WHEN differs THEN concat({_but_last('had')}, array({ended})) ELSE had END",
+            "came_from": "CASE WHEN is_empty THEN coalesce(e.old, newest.old) ELSE e.old END",
+            "before": "try_element_at(head, -1)",
+            "goes_on": "before.begins IS NOT NULL AND coalesce(before.ends = moment, true) "
+            f"AND ({self.same('before.cells', 'image')})",
+            "kept": self._kept(),
+            "made": self._made(),
+        }
+        went_on = self._changed("before", went="false")
+        return let(
+            lets,
+            f"CASE WHEN goes_on THEN concat({_but_last('head')}, array(made)) "
+            f"WHEN before.ends = moment THEN concat({_but_last('head')}, array({went_on}), array(made)) "
+            "ELSE concat(head, array(made)) END",
+        )
+
+    def first(self, item: str) -> str:
+        """Return the version that an item with all cells makes, where its key has none."""
+        fields = {
+            "begins": f"{item}.instant",
+            "place": struct({"e": str(self.epoch), **{name: f"{item}.place.{name}" for name in "sor"}}),
+            "reached": f"{item}.instant",
+            "went": "false",
+            "cells": f"{item}.cells",
+        }
+        nothing = {name: f"CAST(NULL AS {type_})" for name, type_ in self.fields.items()}
+        return struct(nothing | fields)
+
+    def closed(self, versions: str, instant: str = "e.instant", place: str | None = None) -> str:
+        """Return the versions of a key after its row went, at an instant and a place: those of the event."""
+        lets = {
+            "had": versions,
+            "newest": "try_element_at(had, -1)",
+            "moment": f"greatest(newest.reached, {instant})",
+            "rest": f"CASE WHEN NOT ({_IS_OPEN}) THEN had WHEN newest.begins = moment THEN {_but_last('had')} "
+            f"ELSE concat({_but_last('had')}, array({self._changed('newest', ends='moment')})) END",
+            "left_over": "try_element_at(rest, -1)",
+        }
+        went = self._changed("left_over", went="true", reached="moment", place=place or self._at)
+        return let(lets, f"CASE WHEN size(rest) = 0 THEN rest ELSE concat({_but_last('rest')}, array({went})) END")
+
+    def same(self, one: str, other: str) -> str:
+        """Return whether two images are one version."""
+        return self.alike(one, other, [self._place(name) for name in self.columns.tracked])
+
+    def alike(self, one: str, other: str, places: Sequence[int]) -> str:
+        """Return whether two images are equal in the columns of these places."""
+        types = [(place, self.schema.columns[place].type) for place in places]
+        return " AND ".join(equal(f"{one}.c{i}", f"{other}.c{i}", type_) for i, type_ in types) or "true"
+
+    def equal(self, one: str, other: str) -> str:
+        """Return whether two versions are the same to the table: whether one `went` is seen from the next.
+
+        The key that the row had before is not compared: not every table shows it.
+        """
+        whole = [equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("place", "reached")]
+        return " AND ".join([*whole, self.tells(one, other)])
+
+    def tells(self, one: str, other: str) -> str:
+        """Return whether two versions tell the same of a row, whatever event is the last of them."""
+        whole = [equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("begins", "ends")]
+        whole += [self.alike(f"{one}.cells", f"{other}.cells", range(len(self.schema)))]
+        types = {f"p{i}": self.schema.columns[i].type for i in self.previous.values()}
+        return " AND ".join([*whole, *[equal(f"{one}.{n}", f"{other}.{n}", t) for n, t in types.items()]])
+
+    def violation(self, versions: str) -> str:
+        """Return the first rule that the versions of a key break, and where the version begins that does.
+
+        It is NULL where they are right: `lakeward.core.history.version_checks.violation` as SQL.
+        """
+        overlaps, goes_on = "p.one.ends IS NULL OR p.one.ends > p.next.begins", "p.one.ends = p.next.begins"
+        gap = "p.one.ends < p.next.begins AND NOT p.one.went"
+        equal_next = f"{goes_on} AND ({self.same('p.one.cells', 'p.next.cells')})"
+        rule = f"CASE WHEN {overlaps} THEN {_words(Broken.OVERLAP)} WHEN {gap} THEN {_words(Broken.GAP)} "
+        rule += f"WHEN {equal_next} THEN {_words(Broken.EQUAL)} END"
+        lets = {
+            "all": versions,
+            "empty": "filter(all, v -> v.ends <= v.begins)",
+            "open": "filter(all, v -> v.ends IS NULL)",
+            "pairs": "transform(slice(all, 1, greatest(size(all) - 1, 0)), "
+            "(v, i) -> named_struct('one', v, 'next', all[i + 1]))",
+            "wrong": f"filter(transform(pairs, p -> named_struct('rule', {rule}, 'begins', p.next.begins)), "
+            "p -> p.rule IS NOT NULL)",
+            "newest": "try_element_at(all, -1)",
+        }
+        return let(
+            lets,
+            f"CASE WHEN size(empty) > 0 THEN {_broken(Broken.EMPTY, 'empty[0].begins')} "
+            f"WHEN size(open) > 1 THEN {_broken(Broken.TWO_CURRENT, 'open[0].begins')} "
+            "WHEN size(wrong) > 0 THEN wrong[0] "
+            f"WHEN newest.ends IS NOT NULL AND NOT newest.went THEN {_broken(Broken.GAP, 'newest.begins')} END",
+        )
+
+    def place_in_epoch(self, place: str) -> str:
+        """Return where a version stands within the epoch: those of epochs before stand below all of it."""
+        inner = struct({name: f"{place}.{name}" for name in "sor"})
+        return f"CASE WHEN {place}.e < {self.epoch} THEN {self.least} ELSE {inner} END"
+
+    @property
+    def least(self) -> str:
+        """A place below all others of an epoch but those of its full load."""
+        sequence = names.sequence_type(self.sequences)
+        return struct({"s": f"CAST('{LOAD_SEQUENCE}' AS {sequence})", "o": f"{-(2**62)}L", "r": "0L"})
+
+    @property
+    def loaded(self) -> str:
+        """The place at which a full load ends what it lacks, below all of its rows."""
+        sequence = names.sequence_type(self.sequences)
+        return struct({"e": str(self.epoch), "s": f"CAST('{LOAD_SEQUENCE}' AS {sequence})", "o": "0L", "r": "0L"})
+
+    def _made(self) -> str:
+        previous = {
+            f"p{i}": f"CASE WHEN before.begins IS NULL THEN NULL "
+            f"WHEN {self.alike('before.cells', 'kept', [i])} THEN before.p{i} ELSE before.cells.c{i} END"
+            for i in self.previous.values()
+        }
+        return struct(
+            {
+                "begins": "CASE WHEN goes_on THEN before.begins ELSE moment END",
+                "ends": "bigint(NULL)",
+                "place": self._at,
+                "reached": "moment",
+                "went": "false",
+                "cells": "kept",
+                **previous,
+                "old": "CASE WHEN goes_on THEN coalesce(came_from, before.old) ELSE came_from END",
+            }
+        )
+
+    def _kept(self) -> str:
+        """Return the image with what columns of kind 0 had first."""
+        first = {self._place(name) for name in self.columns.kept}
+        if not first:
+            return "image"
+        cells = {
+            f"c{i}": f"CASE WHEN before.begins IS NULL THEN image.c{i} ELSE before.cells.c{i} END"
+            if i in first
+            else f"image.c{i}"
+            for i in range(len(self.schema))
+        }
+        return struct(cells)
+
+    def _changed(self, version: str, **changed: str) -> str:
+        return struct({name: changed.get(name, f"{version}.{name}") for name in self.fields})
+
+    @property
+    def _at(self) -> str:
+        return struct({"e": str(self.epoch), **{name: f"e.place.{name}" for name in "sor"}})
+
+    def _place(self, name: str) -> int:
+        return self.schema.names.index(name)
+
+
+_IS_OPEN: Final = "newest.begins IS NOT NULL AND newest.ends IS NULL"
+
+
+def _words(rule: Broken) -> str:
+    return text(rule.value)
+
+
+def _broken(rule: Broken, begins: str) -> str:
+    return struct({"rule": _words(rule), "begins": begins})
+
+
+def _but_last(versions: str) -> str:
+    return f"slice({versions}, 1, size({versions}) - 1)"
+
+
+def equal(one: str, other: str, type_: Type) -> str:
+    """Return whether two values of a type are equal, NULLs too.
+
+    Spark compares no maps: of those their entries are, in the order of their keys.
+    """
+    if has_map(type_):
+        one, other = canonical(one, type_), canonical(other, type_)
+    return f"{one} <=> {other}"

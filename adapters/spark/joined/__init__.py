@@ -1,0 +1,1 @@
+"""Joined tables as frames: the rows they should have, and what has to be written and removed."""

@@ -1,0 +1,1 @@
+"""Folds of events in order, as expressions of Spark's SQL."""

@@ -1,0 +1,289 @@
+"""`lakeward.core.merge.fold.apply` as one expression of Spark's SQL.
+
+A batch of whole rows needs no order but the greatest position of each key. Cells that were
+not sent, key changes and swaps within a transaction do: here the events of a *chain* (a
+key, or the keys that key changes join) are an array in position order, and `aggregate`
+folds it, event by event, in the JVM. `Fold` writes that expression for a table's columns.
+
+An item of the array is a struct of the fields of `ITEM`; those of rank 0 are rows as they
+stood before. In a history each row has the versions of its key (`lakeward.adapters.spark.history.versions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.adapters.spark.history.versions import Versions
+from lakeward.adapters.spark.sql.fragments import NO_IDS, cells_type, let, note, place_type, struct
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.core.events import Sequences
+from lakeward.core.schema import Schema, Type
+
+ITEM: Final = (
+    *("at", "place", "id", "operation", "key", "old", "transaction", "unset", "waits", "cells", "gone", "content"),
+)
+"""The fields of an item: what it sorts by (rank, then place), its place, the ID of an event of
+this batch (else NULL), its operation, the text of its key and of the key that it left, its
+transaction, what was not sent (columns, and fields of structs by their path), whether it lacked any of
+that when it came, so that it waits for its row, its cells, whether it is the memory of a delete, and a hash
+of its content."""
+
+
+OF_HISTORY: Final = ("instant", "versions")
+"""What an item has beside in a history: from when an event counts, and the versions of a row that stood."""
+
+BY_PLACE: Final = "(a, b) -> CASE WHEN a.at < b.at THEN -1 WHEN a.at > b.at THEN 1 ELSE 0 END"
+"""What sorts items, as SQL."""
+
+_OF_MOVES: Final = ("transaction", "entered", "covered", "taken", "made")
+"""What the state has where keys change: the transaction, the keys entered in it, the rows covered, its key
+changes since it began (or began anew) as texts, and by these texts the rows that they made when they came first."""
+
+_PLACED: Final = "placed"
+"""What the state of a history has beside: the IDs of the events that have their place in it."""
+
+_NOTES: Final = ("incomplete", "undecided", "existing", "missing", "nulled")
+"""Lists of IDs: events that found no row to complete, that no rule decides, that inserted a row
+which was there, that updated one which was not, and whose missing cells became NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Writes the fold of a table with these columns; `cells` have them as c0, c1, …"""
+
+    schema: Schema
+    sequences: Sequences = Sequences.TIMES
+    versions: Versions | None = None
+    """What writes the versions of a history."""
+    moves: bool = True
+    """Whether a key change is among the items."""
+    soft: bool = False
+    """Whether a row that went keeps its cells."""
+
+    @property
+    def cells(self) -> str:
+        """The type of the cells of a row."""
+        return cells_type(self.schema)
+
+    @property
+    def row(self) -> str:
+        """The type of a row: its place and the ID that it got it from, and for each cell that of who set it."""
+        place = place_type(self.sequences)
+        versions = "" if self.versions is None else f",versions:array<{self.versions.type}>"
+        return f"struct<place:{place},id:bigint,gone:boolean,cells:{self.cells},origin:array<bigint>{versions}>"
+
+    @property
+    def used(self) -> str:
+        """The IDs of the events that a `state` still shows: in a history, all that have their place in it."""
+        return used("state.rows") if self.versions is None else f"state.{_PLACED}"
+
+    @property
+    def _state_fields(self) -> Sequence[str]:
+        placed = () if self.versions is None else (_PLACED,)
+        return ("rows", *(_OF_MOVES if self.moves else ()), *_NOTES, *placed)
+
+    def over(self, items: str) -> str:
+        """Return the state that an array of items leaves behind, as SQL."""
+        no_rows = f"map_filter(map('', CAST(NULL AS {self.row})), (k, v) -> false)"
+        nothing = {
+            "rows": no_rows,
+            "transaction": "string(NULL)",
+            "entered": "CAST(array() AS array<string>)",
+            "covered": no_rows,
+            "taken": "CAST(array() AS array<string>)",
+            "made": no_rows,
+            **dict.fromkeys((*_NOTES, _PLACED), NO_IDS),
+        }
+        nothing = {name: nothing[name] for name in self._state_fields}
+        return f"aggregate(array_sort({items}, {BY_PLACE}), {struct(nothing)}, (s, e) -> {self._step()})"
+
+    def _step(self) -> str:
+        """Return the state after an event: what it decides, then the row that it puts, if it does."""
+        rows = f"CASE WHEN d.puts THEN {_with('d.rows', 'e.key', 'made')} ELSE d.rows END"
+        after = {name: rows if name == "rows" else f"d.{name}" for name in self._state_fields}
+        if self.moves:
+            is_first = "d.puts AND d.move IS NOT NULL AND NOT map_contains_key(d.made, d.move)"
+            after["made"] = f"CASE WHEN {is_first} THEN map_concat(d.made, map(d.move, made)) ELSE d.made END"
+        if self.versions is not None:
+            after[_PLACED] = note(f"d.{_PLACED}", "d.puts")
+        made = f"CASE WHEN d.puts THEN {self._put('d.base')} END"
+        return let({"d": self._decide(), "made": made}, struct(after))
+
+    def _decide(self) -> str:
+        stood = {
+            **_ROW_OF_EVENT,
+            "id": "bigint(NULL)",
+            "gone": "e.gone",
+            "cells": "e.cells",
+            "origin": f"array_repeat(bigint(NULL), {len(self.schema)})",
+            **({} if self.versions is None else {"versions": "e.versions"}),
+        }
+        stands = self._state(rows=_with("s.rows", "e.key", struct(stood)))
+        is_news = _is_news("s.rows", "e.key")
+        deletes = self._state(rows=_with("s.rows", "e.key", self._gone("e.key")), **self._placed("true"))
+        truncates = self._state(rows=self._truncated)
+        return (
+            f"CASE WHEN e.at.rank = 0 THEN {stands} WHEN e.operation = 'truncate' THEN {truncates} "
+            f"{f'WHEN e.old IS NOT NULL THEN {self._move()}' if self.moves else ''} "
+            f"WHEN NOT {is_news} THEN {self._state()} WHEN e.operation = 'delete' THEN {deletes} "
+            f"ELSE {self._upsert()} END"
+        )
+
+    def _upsert(self) -> str:
+        partial_update = f"e.operation = 'update' AND {_IS_PARTIAL}"
+        is_covered = (
+            "e.transaction = s.transaction AND map_contains_key(s.covered, e.key)" if self.moves else "false"
+        )
+        put = self._state(
+            puts="true",
+            base=f"CASE WHEN {partial_update} THEN stood END",
+            undecided=note("s.undecided", f"{partial_update} AND {is_covered}"),
+            nulled=note("s.nulled", f"e.operation != 'update' AND {_IS_PARTIAL}"),
+            existing=note("s.existing", "e.operation = 'insert' AND stood IS NOT NULL"),
+            missing=note("s.missing", "e.operation = 'update' AND stood IS NULL"),
+        )
+        waits = self._state(incomplete=note("s.incomplete", "true"))
+        is_waiting = "stood IS NULL AND e.operation = 'update' AND e.waits"
+        body = f"CASE WHEN {is_waiting} THEN {waits} ELSE {put} END"
+        return let({"stood": _live("s.rows", "e.key")}, body)
+
+    def _move(self) -> str:
+        """A row leaves the old key and enters the new one; within a transaction a covered row leaves first."""
+        known = "(is_known AND NOT is_copy)"
+        no_rows = "map_filter(s.covered, (k, v) -> false)"
+        leaves = f"(was_covered IS NULL AND {_is_news('s.rows', 'e.old')})"
+        lets = {
+            "is_known": "coalesce(e.transaction = s.transaction, false)",
+            "move": "to_json(struct(e.place.s, e.old, e.key, e.cells, e.unset))",
+            "is_copy": "is_known AND array_contains(s.taken, move)",
+            "first": "CASE WHEN is_known THEN try_element_at(s.made, move) END",
+            "covered": f"CASE WHEN {known} THEN s.covered ELSE {no_rows} END",
+            "was_covered": "try_element_at(covered, e.old)",
+            "mover": f"coalesce(first, CASE WHEN {leaves} THEN {_live('s.rows', 'e.old')} ELSE was_covered END)",
+            "stood": _live("s.rows", "e.key"),
+            "entered": f"CASE WHEN NOT {known} THEN CAST(array() AS array<string>) "
+            f"WHEN {leaves} THEN array_remove(s.entered, e.old) ELSE s.entered END",
+            "others": f"CASE WHEN {leaves} THEN {_with('s.rows', 'e.old', self._gone('e.old'))} ELSE s.rows END",
+            "uncovered": _without("covered", "e.old"),
+        }
+        begun = {"transaction": "e.transaction", "entered": "entered", "covered": "uncovered", "rows": "others"}
+        begun |= {
+            "taken": f"CASE WHEN {known} THEN array_union(s.taken, array(move)) ELSE array(move) END",
+            "made": f"CASE WHEN is_known THEN s.made ELSE {no_rows} END",
+            **self._placed(leaves),
+        }
+        waits = self._state(**begun, incomplete=note("s.incomplete", "true"))
+        covers = "stood IS NOT NULL AND NOT array_contains(entered, e.key)"
+        enters = {
+            "entered": "array_union(entered, array(e.key))",
+            "covered": f"CASE WHEN {covers} THEN {_with('uncovered', 'e.key', 'stood')} ELSE uncovered END",
+            "undecided": note("s.undecided", "stood IS NOT NULL AND e.transaction IS NULL"),
+        }
+        put = self._state(**{**begun, **enters}, puts="true", base="mover", move="move")
+        return let(
+            lets,
+            f"CASE WHEN coalesce(stood.place = first.place, false) THEN {self._state()} "
+            f"WHEN NOT {_is_news('s.rows', 'e.key')} THEN {self._state(**begun)} "
+            f"WHEN mover IS NULL AND e.waits THEN {waits} ELSE {put} END",
+        )
+
+    def _put(self, base: str) -> str:
+        """Return the row of an event; what was not sent comes from `base`, or is NULL."""
+        cells, origins = [], []
+        for index, item in enumerate(self.schema):
+            is_unset, place = f"array_contains(e.unset, {text(item.name)})", f"cells.c{index}"
+            value = _completed(f"e.{place}", f"{base}.{place}", item.type, (item.name,))
+            cells.append(f"'c{index}', CASE WHEN {is_unset} THEN {base}.{place} ELSE {value} END")
+            origins.append(f"CASE WHEN {is_unset} THEN {base}.origin[{index}] ELSE e.id END")
+        image, origin = f"named_struct({', '.join(cells)})", f"array({', '.join(origins)})"
+        if self.versions is None:
+            return struct({**_ROW_OF_EVENT, "gone": "false", "cells": image, "origin": origin})
+        fields = {
+            "gone": "false",
+            "cells": "try_element_at(opened, -1).cells",
+            "origin": origin,
+            "versions": "opened",
+        }
+        opened = self.versions.opened(self._versions_of("d.rows", "e.key", self.versions), image)
+        return let({"opened": opened}, struct({**_ROW_OF_EVENT, **fields}))
+
+    def _gone(self, key: str) -> str:
+        """Return the memory that the row of a key went with the event."""
+        if self.versions is None:
+            return struct(self._memory(f"try_element_at(s.rows, {key}).cells"))
+        versions = self.versions.closed(self._versions_of("s.rows", key, self.versions))
+        return struct({**self._memory(), "versions": versions})
+
+    def _memory(self, cells: str = "NULL") -> dict[str, str]:
+        """Return the memory that a row with these cells went: they stay where deletes are soft."""
+        kept = cells if self.soft else "NULL"
+        nothing = {"cells": f"CAST({kept} AS {self.cells})", "origin": "CAST(NULL AS array<bigint>)"}
+        return {**_ROW_OF_EVENT, "gone": "true", **nothing}
+
+    def _versions_of(self, rows: str, key: str, versions: Versions) -> str:
+        return f"coalesce(try_element_at({rows}, {key}).versions, {versions.none})"
+
+    @property
+    def _truncated(self) -> str:
+        """The rows after a truncate: in a history, or where deletes are soft, what is older ends, and stays."""
+        if self.versions is None and not self.soft:
+            return "map_filter(s.rows, (k, v) -> v.place >= e.place)"
+        versions = {} if self.versions is None else {"versions": self.versions.closed("v.versions")}
+        ended, is_kept = struct({**self._memory("v.cells"), **versions}), "v.cells IS NOT NULL"
+        if self.versions is not None:
+            is_kept = "size(v.versions) > 0"
+        after = (
+            f"transform_values(s.rows, (k, v) -> CASE WHEN v.place >= e.place OR v.gone THEN v ELSE {ended} END)"
+        )
+        return f"map_filter({after}, (k, v) -> v.place >= e.place OR {is_kept})"
+
+    def _placed(self, when: str) -> dict[str, str]:
+        """Return the change of a state by an event that got its place in a history."""
+        return {} if self.versions is None else {_PLACED: note(f"s.{_PLACED}", when)}
+
+    def _state(self, **changed: str) -> str:
+        """Return the state `s` with some fields changed, whether, over what and by which `move` a row is put."""
+        kept = {name: f"s.{name}" for name in self._state_fields}
+        nothing = {"puts": "false", "base": f"CAST(NULL AS {self.row})", "move": "string(NULL)"}
+        return struct({**kept, **nothing, **changed})
+
+
+_ROW_OF_EVENT: Final = {"place": "e.place", "id": "e.id"}
+_IS_PARTIAL: Final = "size(e.unset) > 0"
+
+
+def _completed(new: str, stored: str, type_: Type, path: tuple[str, ...]) -> str:
+    """Return a value whose fields that were not sent, at any depth, are those of the stored one, as SQL."""
+    if type_.name != "struct":
+        return new
+    fields = []
+    for part in type_.parts:
+        inner, is_, was = (*path, part.name), f"{new}.{quoted(part.name)}", f"{stored}.{quoted(part.name)}"
+        whole = _completed(is_, was, part.type, inner)
+        is_unset = f"array_contains(e.unset, {text(quoted(*inner))})"
+        fields.append(f"{text(part.name)}, CASE WHEN {is_unset} THEN {was} ELSE {whole} END")
+    return f"CASE WHEN {new} IS NOT NULL THEN named_struct({', '.join(fields)}) END"
+
+
+def _with(rows: str, key: str, row: str) -> str:
+    return f"map_concat({_without(rows, key)}, map({key}, {row}))"
+
+
+def _without(rows: str, key: str) -> str:
+    return f"map_filter({rows}, (k, v) -> k != {key})"
+
+
+def _is_news(rows: str, key: str) -> str:
+    return f"coalesce(try_element_at({rows}, {key}).place < e.place, true)"
+
+
+def _live(rows: str, key: str) -> str:
+    return f"CASE WHEN NOT try_element_at({rows}, {key}).gone THEN try_element_at({rows}, {key}) END"
+
+
+def used(rows: str) -> str:
+    """Return the IDs of the events that these rows still show: the last of each key, and who set a cell."""
+    shown = "array_append(coalesce(v.origin, CAST(array() AS array<bigint>)), v.id)"
+    return f"array_compact(flatten(transform(map_values({rows}), v -> {shown})))"

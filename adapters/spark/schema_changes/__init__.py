@@ -1,0 +1,1 @@
+"""Changes of a table's columns, as frames."""

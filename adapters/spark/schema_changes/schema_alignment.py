@@ -1,0 +1,140 @@
+"""Frames as a table has its columns now: by their new names, nested values with their fields, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as spark
+
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.adapters.spark.sql.types import ddl_of, to_spark
+from lakeward.core.schema import Schema, Type
+
+_Paths: TypeAlias = frozenset[tuple[str, ...]]
+
+
+def fitted(frame: DataFrame, schema: Schema, without: _Paths = frozenset()) -> DataFrame:
+    """Return a frame whose nested columns have the types of a schema: fields by name, NULL where there is none.
+
+    A field that the schema has not is left out; what it has by another type is cast, which
+    is for wider ones, and is NULL at a path of `without`. Other columns, and a frame that
+    fits, stay as they are.
+    """
+    nested = {column.name: to_spark(column.type) for column in schema if column.type.is_nested}
+    return _with_types(frame, nested, without)
+
+
+def alike(frame: DataFrame, other: DataFrame) -> DataFrame:
+    """Return a frame whose nested columns have the types that they have in another frame."""
+    nested = (spark.StructType, spark.ArrayType, spark.MapType)
+    return _with_types(frame, {f.name: f.dataType for f in other.schema.fields if isinstance(f.dataType, nested)})
+
+
+def _with_types(frame: DataFrame, nested: Mapping[str, spark.DataType], without: _Paths = frozenset()) -> DataFrame:
+    has = {field.name: field.dataType for field in frame.schema.fields} if nested else {}
+    misfits = {name: type_ for name, type_ in nested.items() if name in has and not _is_alike(has[name], type_)}
+    if not misfits:
+        return frame
+    fit = _Fit(without, count())
+    made = {name: fit.value(quoted(name), has[name], type_, (name,)) for name, type_ in misfits.items()}
+    return frame.selectExpr(*[f"{made[n]} AS {quoted(n)}" if n in made else quoted(n) for n in frame.columns])
+
+
+def _is_alike(one: spark.DataType, other: spark.DataType) -> bool:
+    """Whether types are equal, whatever may be NULL in them."""
+    return ddl_of(one) == ddl_of(other)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Makes values of another type, as SQL; `numbers` tell the parts of lists and maps from each other."""
+
+    without: _Paths
+    numbers: Iterator[int]
+
+    def value(self, value: str, has: spark.DataType, wanted: spark.DataType, path: tuple[str, ...]) -> str:
+        if _is_alike(has, wanted):
+            return value
+        if path in self.without:
+            return _null(wanted)
+        if isinstance(has, spark.StructType) and isinstance(wanted, spark.StructType):
+            return self._struct(value, has, wanted, path)
+        part = f"x{next(self.numbers)}"
+        if isinstance(has, spark.ArrayType) and isinstance(wanted, spark.ArrayType):
+            made = self.value(part, has.elementType, wanted.elementType, (*path, "element"))
+            return f"transform({value}, {part} -> {made})"
+        if isinstance(has, spark.MapType) and isinstance(wanted, spark.MapType):
+            made = self.value(part, has.valueType, wanted.valueType, (*path, "value"))
+            return f"transform_values({value}, (k, {part}) -> {made})"
+        return f"CAST({value} AS {ddl_of(wanted)})"
+
+    def _struct(self, value: str, has: spark.StructType, wanted: spark.StructType, path: tuple[str, ...]) -> str:
+        there = {field.name: field.dataType for field in has.fields}
+        fields = [
+            self.value(f"{value}.{quoted(f.name)}", there[f.name], f.dataType, (*path, f.name))
+            if f.name in there
+            else _null(f.dataType)
+            for f in wanted.fields
+        ]
+        listed = ", ".join(f"{text(f.name)}, {made}" for f, made in zip(wanted.fields, fields, strict=True))
+        return f"CASE WHEN {value} IS NOT NULL THEN named_struct({listed}) END"
+
+
+def kept_as(name: str) -> str:
+    """Return what the stored value of a column is called beside the new one."""
+    return quoted(f"_lakeward_kept_{name}")
+
+
+def with_kept(frame: DataFrame, schema: Schema, lacking: Sequence[tuple[str, ...]]) -> DataFrame:
+    """Return a frame with the stored fields of structs at these paths in the new values, which lack them."""
+    made = {}
+    for name in {path[0] for path in lacking}:
+        own = schema.find(name)
+        if own is not None:
+            inner = [path[1:] for path in lacking if path[0] == name]
+            made[name] = f"{_completed(quoted(name), kept_as(name), own.type, inner)} AS {quoted(name)}"
+    stored = {kept_as(name) for name in made}
+    own_columns = [name for name in frame.columns if quoted(name) not in stored]
+    return frame.selectExpr(*[made.get(name, quoted(name)) for name in own_columns])
+
+
+def _completed(new: str, stored: str, type_: Type, lacking: Sequence[tuple[str, ...]]) -> str:
+    """Return a struct with the stored value of what it lacks, at any depth, as SQL; one that is NULL stays so."""
+    fields = []
+    for part in type_.parts:
+        inner = [path[1:] for path in lacking if path[0] == part.name]
+        is_there, was_there = f"{new}.{quoted(part.name)}", f"{stored}.{quoted(part.name)}"
+        if () in inner:
+            value = was_there
+        else:
+            value = _completed(is_there, was_there, part.type, inner) if inner else is_there
+        fields.append(f"{text(part.name)}, {value}")
+    return f"CASE WHEN {new} IS NOT NULL THEN named_struct({', '.join(fields)}) END"
+
+
+def _null(type_: spark.DataType) -> str:
+    return f"CAST(NULL AS {ddl_of(type_)})"
+
+
+def called_now(frame: DataFrame, renames: Mapping[str, str]) -> DataFrame:
+    """Return a frame with columns by their new names, in the struct of an old key, too; those it has of them."""
+    has = set(frame.columns)
+    named = {old: new for old, new in renames.items() if old in has and new not in has}
+    columns = [f"{quoted(n)} AS {quoted(named.get(n, n))}" for n in frame.columns]
+    if names.OLD in has:
+        place = frame.columns.index(names.OLD)
+        fields = frame.schema[names.OLD].dataType
+        if isinstance(fields, spark.StructType):
+            inner = [f"{quoted(_now(f, renames))}:{ddl_of(f.dataType)}" for f in fields.fields]
+            named |= {f.name: _now(f, renames) for f in fields.fields if _now(f, renames) != f.name}
+            columns[place] = f"CAST({names.OLD} AS struct<{','.join(inner)}>) AS {names.OLD}"
+    return frame.selectExpr(*columns) if named else frame
+
+
+def _now(field: spark.StructField, renames: Mapping[str, str]) -> str:
+    return renames.get(field.name, field.name)

@@ -1,0 +1,1 @@
+"""The Spark session: the installed Spark and its errors, Java, and the jars."""

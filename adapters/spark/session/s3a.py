@@ -1,0 +1,28 @@
+"""What lets Spark read and write `s3://`: Hadoop's S3A, with credentials from the places that boto3 looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lakeward.adapters.s3.access import Access
+from lakeward.adapters.spark.session.compatibility import line
+
+_CREDENTIALS: Final[Mapping[str, str]] = {
+    "4.1": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+    "3.5": "com.amazonaws.auth.DefaultAWSCredentialsProviderChain",
+}
+"""Who finds the credentials, by the line of Spark: that of 3.5 has the older SDK of AWS."""
+
+
+def s3a_settings(access: Access) -> Mapping[str, str]:
+    """Return the settings of a session that reaches S3."""
+    found = {
+        "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "fs.s3a.aws.credentials.provider": _CREDENTIALS[line()],
+        "fs.s3a.endpoint.region": access.region,
+        "fs.s3a.path.style.access": str(access.by_path).lower(),
+    }
+    if access.endpoint is not None:
+        found |= {"fs.s3a.endpoint": access.endpoint}
+    return {f"spark.hadoop.{name}": value for name, value in found.items()}

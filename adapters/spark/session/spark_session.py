@@ -1,0 +1,368 @@
+"""Starting Spark once, and handing out sessions of its own to each table."""
+
+from __future__ import annotations
+
+import gc
+import locale
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.spark.session import class_archive
+from lakeward.adapters.spark.session.compatibility import line
+from lakeward.adapters.spark.session.errors import (
+    FAILURES,
+    exhausted,
+    is_cut_off,
+    is_of_memory,
+    is_shut_down,
+    keep_quiet,
+    lost,
+    said,
+)
+from lakeward.adapters.spark.session.jars import CLASSES, Progress, fetch, groups_of, select_jars
+from lakeward.adapters.spark.session.java import check_java, in_utf_8
+from lakeward.core.errors import ConfigError, EngineLost, SetupError
+
+SETTINGS: Final[Mapping[str, str]] = {
+    # What data means: the same everywhere, whatever the platform's defaults are.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parser.escapedStringLiterals": "false",
+}
+"""Settings that say what data means: nobody may change them."""
+
+TUNING: Final[Mapping[str, str]] = {
+    # Small batches: a list of files is not worth a job.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    # PySpark looks up the line of code of every expression otherwise: half the time of a small batch.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # The fold of a history nests deeper than the 100 levels that Spark 3.5 resolves otherwise.
+    "spark.sql.analyzer.maxIterations": "1000",
+    # A batch is kept for minutes: to find out how its columns are best compressed takes an eighth of reading it.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+}
+"""Settings that every session gets, also one that a platform started."""
+
+_TIER_4: Final = {"Invocation": 5_000, "MinInvocation": 600, "Compile": 15_000, "BackEdge": 40_000}
+"""How often code runs before Java optimizes it in full, by default."""
+
+JAVA: Final = (
+    # Most of a batch's code runs a few times: it is worth optimizing once it is fifty times as hot as by default.
+    *(f"-XX:Tier4{what}Threshold={50 * times}" for what, times in _TIER_4.items()),
+    # What Spark generates for a row of many columns is longer than what Java compiles: it would be interpreted.
+    "-XX:-DontCompileHugeMethods",
+    "-XX:+UseParallelGC",
+)
+"""Options of Java with which a process starts sooner and a large batch takes no longer.
+
+docs/explanation/benchmarks.md has the figures.
+"""
+
+LOCAL: Final[Mapping[str, str]] = {
+    "spark.master": "local[*]",
+    "spark.app.name": "lakeward",
+    "spark.driver.extraJavaOptions": " ".join(JAVA),
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # What is kept for pages that nobody sees: of 1,000 plans it is over 100 MB of texts (SPARK-25814).
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.locality.wait": "0",
+    "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+    # What is kept for later may go to disk sooner than what is sorted now: reading that back needs memory.
+    "spark.memory.storageFraction": "0.1",
+    # What goes to disk Java writes and reads by streams that hold on to 100 objects
+    # (`spark.serializer.objectStreamReset`): of 10,000 rows each, as is usual, those of two tasks fill 1 GiB.
+    "spark.sql.inMemoryColumnarStorage.batchSize": "1000",
+    # The plans of a batch are more than the 100 whose code is kept by default: each batch would compile them anew.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    # How a batch is joined is said with it, and its parts are few: planning it again at each of them only costs.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.log.level": "ERROR",
+    # Tables that are worked on at once share the machine: a long job of one does not stand before those of others.
+    "spark.scheduler.mode": "FAIR",
+}
+"""What a Spark of our own is started with, unless the settings say otherwise."""
+
+
+_PASSING_OVER_CTRL_C: Final = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""A shell may drop variables of the environment whose names it does not know."""
+
+_MOMENT: Final = 10.0
+"""Seconds after which the end of Java can be seen, once it answers no more."""
+
+_OUT_OF_MEMORY: Final = 52
+"""What a Java ends with in which a task ran out of memory (`org.apache.spark.util.SparkExitCode.OOM`)."""
+
+_OF_THE_LAUNCH: Final = ("spark.master", "spark.driver.", "spark.jars", "spark.submit.", "spark.log.level")
+
+
+class Sessions:
+    """Starts Spark at the first call, and returns a session of its own to each thread.
+
+    Tables are worked on in threads, and settings that say how to read and write are
+    those of a session. Where a platform (Glue, EMR) has started Spark already, that is used as
+    it is, with its own jars. One that `archives` leaves an archive of Java's classes when
+    it is stopped, which later ones start with. `run_ids` are what an orchestrator calls the run.
+    """
+
+    def __init__(
+        self,
+        jars: set[str],
+        settings: Mapping[str, str],
+        log: Path,
+        on_fetch: Callable[[str, int], Progress | None] = lambda _file, _size: None,
+        *,
+        archives: bool = False,
+        run_ids: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        fixed = sorted(set(settings) & set(SETTINGS))
+        if fixed:
+            raise ConfigError(
+                f"{fixed[0]} is not for the settings to say: it changes what data means",
+                found=f"lakeward sets it to {SETTINGS[fixed[0]]}",
+                todo="Take it out of [spark.settings].",
+            )
+        keep_quiet()
+        self.jars = jars
+        self.settings = {**TUNING, **settings}
+        self.log = log
+        self.on_fetch = on_fetch
+        self.archives = archives
+        self.run_ids = run_ids
+        self.archive: Path | None = None
+        self._lock = threading.Lock()
+        self._first: SparkSession | None = None
+        self._ours = False
+        self._of_thread = threading.local()
+
+    def __call__(self) -> SparkSession:
+        """Return the session of the calling thread, with all settings in place."""
+        with self._lock:
+            if self._first is None:
+                self._first = self._given() or self._start()
+        session: SparkSession | None = getattr(self._of_thread, "session", None)
+        if session is None:
+            session = self._of_thread.session = self._first.newSession()
+            for name, value in {**SETTINGS, **self.settings}.items():
+                if session.conf.isModifiable(name) or name.startswith("spark.sql.catalog."):
+                    session.conf.set(name, value)
+            _make_active(session)
+            # The log of a task has these in its context (Spark, "Configuring Logging"): a pattern may print them.
+            for name, value in self.run_ids.items():
+                session.sparkContext.setLocalProperty(f"mdc.{name}", value)
+            # A thread works on one table at a time, so that a pool a thread is a pool a table in hand.
+            session.sparkContext.setLocalProperty("spark.scheduler.pool", f"lakeward-{threading.get_ident()}")
+        return session
+
+    @property
+    def of_our_own(self) -> Mapping[str, str]:
+        """What a Spark of our own is started with; what it makes a folder for is beside its log."""
+        folders = {"spark.sql.warehouse.dir": str(self.log.absolute().with_name("spark-warehouse"))}
+        return {**LOCAL, **folders, **SETTINGS, **self.settings}
+
+    def lost(self, what: str, error: BaseException) -> EngineLost | None:
+        """Return what to say where an error comes of this: the Java that was started here has ended by itself."""
+        first = self._first
+        if first is None or not self._ours:
+            return None
+        memory = self.of_our_own.get("spark.driver.memory", "what Spark takes by default")
+        if is_of_memory(error):
+            return exhausted(what, memory)
+        if not (is_cut_off(error) or is_shut_down(error)):
+            return None
+        with suppress(subprocess.TimeoutExpired):
+            code = cast("Any", first.sparkContext._gateway).proc.wait(_MOMENT)
+            return exhausted(what, memory) if code == _OUT_OF_MEMORY else lost(what)
+        return None
+
+    def stop(self) -> None:
+        """Stop Spark if it was started here; where Java has ended before, there is nothing to stop."""
+        with self._lock:
+            if self._first is not None and self._ours:
+                gateway = cast("Any", self._first.sparkContext._gateway)
+                with suppress(*FAILURES, OSError):
+                    self._first.stop()
+                    if self.archives:
+                        _end(gateway)
+            self._first = None
+
+    def _given(self) -> SparkSession | None:
+        """Return the session that is there; raises SetupError where its Spark lacks what is needed."""
+        session = running()
+        if session is None:
+            return None
+        lacking = [group for group in groups_of(self.jars) if not has_class(session, CLASSES.get(group))]
+        if lacking:
+            raise SetupError(
+                f"Spark was started without {' and '.join(lacking)}",
+                found=f"its class path lacks {' and '.join(CLASSES[group] for group in lacking)}",
+                todo="Start it with those jars (`lakeward jars` lists them; on Glue --datalake-formats says the "
+                "format), or let lakeward start Spark itself.",
+            )
+        return session
+
+    def _start(self) -> SparkSession:
+        java = check_java()
+        paths = [str(fetch(jar, self.on_fetch(jar.file, jar.size))) for jar in select_jars(self.jars)]
+        conf = SparkConf(loadDefaults=True)
+        for name, value in self.of_our_own.items():
+            conf.set(name, value)
+        if conf.get("spark.master", "").startswith("local"):
+            conf.set("spark.driver.extraClassPath", os.pathsep.join(paths))
+            self.archive = class_archive.archive_of(java, [Path(path) for path in paths])
+            option = class_archive.make(self.archive) if self.archives else class_archive.use(self.archive)
+            given = conf.get("spark.driver.extraJavaOptions", "")
+            conf.set("spark.driver.extraJavaOptions", " ".join(filter(None, [given, option])))
+        else:
+            conf.set("spark.jars", ",".join(paths))
+        os.environ.setdefault("JAVA_HOME", str(java.resolve().parent.parent))
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.update(in_utf_8(sys.getfilesystemencoding(), locale.getencoding()))
+        self._ours = True
+        try:
+            session = SparkSession(SparkContext(conf=conf, gateway=self._launch(conf)))
+        except (*FAILURES, ConnectionError) as error:
+            raise self._not_started(said(error)) from error
+        # What was imported stays: to look through it with each collection takes a tenth of a small batch.
+        gc.freeze()
+        return session
+
+    def _launch(self, conf: SparkConf) -> Any:
+        """Start the JVM with its messages in a file: on a terminal they would bury ours.
+
+        Its command line can be seen by everybody on the machine, so only what it needs to
+        start stands there; the context hands over the rest.
+        """
+        to_start = SparkConf(loadDefaults=False)
+        for name, value in conf.getAll():
+            if name.startswith(_OF_THE_LAUNCH):
+                to_start.set(name, value)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("wb") as log, _starting_by_exec():
+            try:
+                gateway: Any = java_gateway.launch_gateway(  # type: ignore[no-untyped-call]
+                    to_start, {"stdout": log, "stderr": log}
+                )
+            except PySparkRuntimeError as error:
+                lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                raise self._not_started("\n".join(lines[-5:]) or str(error)) from error
+        # SIGTERM often goes to all processes of a service. Java ends with this one, after the commit in hand.
+        signals = gateway.jvm.sun.misc
+        signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
+        return gateway
+
+    def _not_started(self, found: str) -> SetupError:
+        todo = f"The whole of it is in {self.log}."
+        return SetupError(f"Spark {line()} did not start", found=found, todo=todo)
+
+
+def has_class(session: SparkSession, name: str | None) -> bool:
+    """Whether the Spark of a session finds a class of Java; without a name there is nothing to find."""
+    if name is None:
+        return True
+    jvm = cast("Any", session.sparkContext._jvm)
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
+    except FAILURES:
+        return False
+    return True
+
+
+@contextmanager
+def using_session(session: SparkSession | None) -> Iterator[None]:
+    """Let a session that somebody else has started be found; what is active in the thread is so again afterwards.
+
+    Without one, a session that runs is found. Raises SetupError for one of Spark Connect.
+    """
+    found = running() if session is None else session
+    if found is None:
+        yield
+        return
+    if not isinstance(found, SparkSession):
+        raise SetupError(
+            "lakeward does not run in a session of Spark Connect",
+            found=f"the session is a {type(found).__module__}.{type(found).__qualname__}",
+            todo="Give a session of the driver (pyspark.sql.SparkSession), or none: lakeward starts its own.",
+        )
+    jvm = cast("Any", found.sparkContext._jvm)
+    before = jvm.SparkSession.getActiveSession()
+    if session is not None:
+        _make_active(session)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            jvm.SparkSession.setActiveSession(before.get())
+        else:
+            jvm.SparkSession.clearActiveSession()
+
+
+def running() -> SparkSession | None:
+    """Return the session that a platform (or a test) has started, whatever thread asks."""
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+
+
+@contextmanager
+def _starting_by_exec() -> Iterator[None]:
+    """Let PySpark start Java without running Python in the process that becomes Java.
+
+    It would, so that Java passes over Ctrl-C; a new Python does that here. Python takes all locks of logging before
+    such a fork, and then that of all imports: another table's thread, which is importing, may want them the other
+    way round, and both wait for good.
+    """
+    module: Any = java_gateway
+    given = module.Popen
+    module.Popen = _popen
+    try:
+        yield
+    finally:
+        module.Popen = given
+
+
+def _popen(command: Sequence[str], *, preexec_fn: object = None, **more: Any) -> subprocess.Popen[bytes]:
+    passing_over = [] if preexec_fn is None else [sys.executable, "-I", "-S", "-c", _PASSING_OVER_CTRL_C]
+    started = [*passing_over, *command]
+    return subprocess.Popen(started, **more)  # noqa: S603  # PySpark's own command
+
+
+def _end(gateway: Any) -> None:
+    """End Java, and wait until it has ended: it does what it was told to do at its end."""
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+def _make_active(session: SparkSession) -> None:
+    """Make a session the active one of its thread: names are looked up in that one's catalogs."""
+    jvm = cast("Any", session.sparkContext._jvm)
+    jvm.SparkSession.setActiveSession(session._jsparkSession)

@@ -1,0 +1,210 @@
+"""Column rules as Spark's SQL: texts only, with names quoted and values escaped.
+
+What a rule must come to is said by `lakeward.core.shaping.cells`. Rules that read nothing that
+another changes are one projection; each further projection would cost an analysis.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakeward.adapters.spark.sql.casts import TextFormat, to_type
+from lakeward.adapters.spark.sql.limits import is_not_utf8, is_outside, readable
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.core.schema import Column
+from lakeward.core.shaping.cells import GROUP
+from lakeward.core.shaping.column_rules import (
+    Cast,
+    DatePart,
+    Default,
+    Hash,
+    Mask,
+    OfColumn,
+    Rename,
+    Replace,
+    Trim,
+    known,
+)
+from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop, Flatten, Keep, Split, Sql
+from lakeward.core.shaping.shape import Shape, Step
+
+INNER: Final = "_lakeward_inner_"
+OUTER: Final = "_lakeward_outer_"
+"""Columns with what a hash begins with, by the number of its secret: so no secret stands in a query's text."""
+
+
+@dataclass(slots=True)
+class Layer:
+    """One projection: the columns after it, how those that it makes come about, and what does not fit."""
+
+    columns: tuple[str, ...] = ()
+    made: dict[str, str] = field(default_factory=dict)
+    misfits: list[str] = field(default_factory=list)
+    key_misfits: list[str] = field(default_factory=list)
+
+    def select(self) -> list[str]:
+        """Return the columns as SQL."""
+        return [f"{self.made[n]} AS {quoted(n)}" if n in self.made else quoted(n) for n in self.columns]
+
+
+def layers(
+    shape: Shape, of_key: frozenset[int], secrets: Sequence[str], was_sent: Callable[[Collection[str]], str]
+) -> Iterator[Layer]:
+    """Return the projections that carry the rules out; rules whose numbers are `of_key` make the key.
+
+    `was_sent` says whether a row sent columns of the source, as SQL: only then may it not fit.
+    """
+    layer = Layer(shape.source.names)
+    for step in shape.steps:
+        if any(name in layer.made for name in step.rule.reads(step.before)):
+            yield layer
+            layer = Layer()
+        layer.made.update(zip([item.name for item in step.made], values(step, secrets), strict=True))
+        if isinstance(step.rule, Cast):
+            place = layer.key_misfits if step.number in of_key else layer.misfits
+            place.append(f"CASE WHEN {was_sent(step.needs)} THEN {misfit(step.rule, step)} END")
+        if isinstance(step.rule, Sql) and (said := _unreadable(step.rule, step.number)) is not None:
+            layer.misfits.append(f"CASE WHEN {was_sent(step.needs)} THEN {said} END")
+        layer.columns = step.after.names
+    if layer.made or layer.columns != shape.source.names:
+        yield layer
+
+
+def values(step: Step, secrets: Sequence[str]) -> list[str]:
+    """Return the values of what a rule makes, in order, as SQL."""
+    rule = step.rule
+    match rule:
+        case Drop() | Keep():
+            return []
+        case Rename():
+            return [quoted(rule.column)]
+        case Constant():
+            return [to_type(text(rule.value), rule.type, TextFormat())]
+        case Concat():
+            return [_joined(rule, [_as_text(known(step.before, name)) for name in rule.columns])]
+        case Split():
+            limit = len(rule.into) if rule.rest == "keep" else -1
+            parts = f"split({quoted(rule.column)}, {text(rule.pattern)}, {limit})"
+            return [f"get({parts}, {place})" for place in range(len(rule.into))]
+        case Flatten():
+            return [quoted(rule.column, part.name) for part in known(step.before, rule.column).type.parts]
+        case Sql():
+            return [readable(_own(rule), rule.type)]
+        case OfColumn():
+            return [_changed(rule, known(step.before, rule.column), secrets)]
+        case _:
+            raise TypeError(rule.kind)
+
+
+def _own(rule: Sql) -> str:
+    return f"(\n{rule.expression}\n)"
+
+
+def _unreadable(rule: Sql, number: int) -> str | None:
+    """Return in words what not every reader of the lake could read, as SQL; None for a type that is not judged."""
+    value, where = _own(rule), f"(column {rule.to}, rule {number})"
+    years = text(f'" is not {rule.type.with_article} of the years 1 to 9999 {where}')
+    said = {
+        is_not_utf8(value, rule.type): text(f"the text is not valid UTF-8 {where}"),
+        is_outside(value, rule.type): f"concat('\"', CAST({value} AS string), {years})",
+    }
+    known = [f"WHEN {wrong} THEN {words}" for wrong, words in said.items() if wrong is not None]
+    return f"CASE {' '.join(known)} END" if known else None
+
+
+def _as_text(item: Column) -> str:
+    return quoted(item.name) if item.type.name == "string" else f"CAST({quoted(item.name)} AS string)"
+
+
+def _joined(rule: Concat, texts: Sequence[str]) -> str:
+    separator = text(rule.separator)
+    if rule.nulls == "skip":
+        return f"concat_ws({', '.join([separator, *texts])})"
+    return f"concat({f', {separator}, '.join(texts)})"
+
+
+def _changed(rule: OfColumn, item: Column, secrets: Sequence[str]) -> str:
+    """Return what a rule of one column makes of it, as SQL."""
+    column = quoted(item.name)
+    match rule:
+        case Cast():
+            return _cast(rule, item)
+        case Trim(characters=characters, side=side):
+            return f"trim({_SIDES[side]} {text(characters)} FROM {column})"
+        case Replace(pattern=pattern, by=by):
+            return f"regexp_replace({column}, {text(pattern)}, {text(java_replacement(by))})"
+        case Default(value=value):
+            return f"coalesce({column}, {to_type(text(value), item.type, TextFormat())})"
+        case Mask(keep=keep, character=character):
+            hidden = f"repeat({text(character)}, length({column}) - {keep})"
+            whole = f"repeat({text(character)}, length({column}))"
+            shown = f"concat({hidden}, right({column}, {keep}))"
+            return f"CASE WHEN length({column}) > {keep} THEN {shown} ELSE {whole} END"
+        case Hash(key=key):
+            number = secrets.index(key)
+            inner = f"sha2(concat({INNER}{number}, CAST({_as_text(item)} AS binary)), 256)"
+            return f"sha2(concat({OUTER}{number}, unhex({inner})), 256)"
+        case DatePart(part=part):
+            return _PARTS[part].format(column)
+        case _:
+            raise TypeError(rule.kind)
+
+
+_SIDES: Final = {"both": "BOTH", "left": "LEADING", "right": "TRAILING"}
+_PARTS: Final[Mapping[str, str]] = {
+    **{part: f"{part}({{0}})" for part in ("year", "quarter", "month", "day", "hour", "minute", "second")},
+    "week": "weekofyear({0})",
+    "day_of_week": "(weekday({0}) + 1)",
+    "day_of_year": "dayofyear({0})",
+}
+
+
+def _cast(rule: Cast, item: Column) -> str:
+    column = quoted(item.name)
+    if item.type == rule.type:
+        return column
+    if item.type.name == "float":
+        return f"CAST({column} AS double)"
+    if rule.type.name == "string":
+        return _as_text(item) if rule.format is None else f"date_format({column}, {text(rule.format)})"
+    return to_type(_as_text(item), rule.type, TextFormat(rule.format, rule.zone))
+
+
+def misfit(rule: Cast, step: Step) -> str:
+    """Return in words that a value does not fit, as SQL; NULL where it does."""
+    (made,) = step.made
+    item = known(step.before, rule.column)
+    words = text(f'" is not {made.type.with_article} (column {made.name}, rule {step.number})')
+    is_unfit = f"{quoted(item.name)} IS NOT NULL AND {_cast(rule, item)} IS NULL"
+    return f"CASE WHEN {is_unfit} THEN concat('\"', {_as_text(item)}, {words}) END"
+
+
+def java_replacement(by: str) -> str:
+    r"""Return what a match gives way to as Java writes it.
+
+    >>> java_replacement("$1 $$ \\")
+    '$1 \\$ \\\\'
+    """
+    found, rest = "", 0
+    for mark in GROUP.finditer(by):
+        found += _literal(by[rest : mark.start()]) + (r"\$" if mark[1] == "$" else mark[0])
+        rest = mark.end()
+        if mark[1] != "$" and by[rest : rest + 1].isdigit():
+            found += "\\"  # Java would read on, to a group of two digits
+    return found + _literal(by[rest:])
+
+
+def _literal(by: str) -> str:
+    return by.replace("\\", "\\\\").replace("$", r"\$")
+
+
+def pads(secret: bytes) -> tuple[bytes, bytes]:
+    """Return what the inner and the outer hash of HMAC-SHA-256 begin with (RFC 2104)."""
+    block = (hashlib.sha256(secret).digest() if len(secret) > _BLOCK else secret).ljust(_BLOCK, b"\0")
+    return bytes(byte ^ 0x36 for byte in block), bytes(byte ^ 0x5C for byte in block)
+
+
+_BLOCK: Final = 64

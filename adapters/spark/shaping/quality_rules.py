@@ -1,0 +1,117 @@
+"""Quality rules of rows as Spark's SQL; what they must come to is said by `lakeward.core.shaping.quality_rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.spark.frames.event_frame import IS_EVENT, IS_LOAD, LEAVES_VALUES
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.casts import TextFormat, to_type
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.schema import Schema
+from lakeward.core.shaping.column_rules import known
+from lakeward.core.shaping.quality_rules import (
+    Action,
+    Expression,
+    InSet,
+    Length,
+    NotNull,
+    OfOneColumn,
+    Pattern,
+    QualityRule,
+    Range,
+    RowRule,
+    Unique,
+)
+
+BROKEN: Final = "_lakeward_broken_"
+"""Columns that say whether a row breaks a rule, by the rule's number."""
+
+_HAS_VALUES: Final = f"{IS_EVENT} AND {LEAVES_VALUES}"
+WAS_READ: Final = f"({IS_EVENT} OR {names.REASON} = '{Reason.QUALITY.value}') AND {LEAVES_VALUES}"
+"""Whether a row that was judged has values to leave, as SQL."""
+
+
+def row_rules(rules: Sequence[QualityRule], schema: Schema) -> dict[int, RowRule]:
+    """Return the rules of rows that the columns of a batch are enough for, by their numbers."""
+    numbered = enumerate(rules, 1)
+    rows = {number: rule for number, rule in numbered if isinstance(rule, RowRule)}
+    return {number: rule for number, rule in rows.items() if set(rule.columns) <= set(schema.names)}
+
+
+def judged(frame: DataFrame, rules: dict[int, RowRule], schema: Schema, key: Sequence[str]) -> DataFrame:
+    """Return the frame with what breaks a rule as a reject, and with a flag for each rule that only warns."""
+    if not rules:
+        return frame
+    flags = {
+        n: f"({_HAS_VALUES} AND {_was_sent(frame, rule)} AND coalesce({is_broken(rule, schema, key)}, false))"
+        for n, rule in rules.items()
+    }
+    known_ = frame.selectExpr("*", *[f"{sql} AS {BROKEN}{number}" for number, sql in flags.items()])
+    refusing = {number: rule for number, rule in rules.items() if rule.action is Action.QUARANTINE}
+    if not refusing:
+        return known_
+    is_refused = " OR ".join(f"{BROKEN}{number}" for number in refusing)
+    words = " ".join(f"WHEN {BROKEN}{number} THEN {_words(rule, number)}" for number, rule in refusing.items())
+    changed = {
+        names.REASON: f"CASE WHEN {is_refused} THEN '{Reason.QUALITY.value}' ELSE {names.REASON} END",
+        names.DETAIL: f"CASE {words} ELSE {names.DETAIL} END",
+    }
+    kept = [name for name in known_.columns if name not in {f"{BROKEN}{number}" for number in refusing}]
+    return known_.selectExpr(*[f"{changed[n]} AS {n}" if n in changed else quoted(n) for n in kept])
+
+
+def _was_sent(frame: DataFrame, rule: RowRule) -> str:
+    """Whether a row has all that a rule looks at: a cell that was not sent breaks none."""
+    if names.UNSET not in frame.columns or not rule.columns:
+        return "true"
+    looked_at = ", ".join(map(text, rule.columns))
+    return f"NOT coalesce(arrays_overlap({names.UNSET}, array({looked_at})), false)"
+
+
+def warning_flags(rules: dict[int, RowRule]) -> dict[str, str]:
+    """Return the columns that say whether a row breaks a rule that only warns, with what the rule is called."""
+    return {f"{BROKEN}{n}": rule.label for n, rule in rules.items() if rule.action is Action.WARN}
+
+
+def is_broken(rule: RowRule, schema: Schema, key: Sequence[str]) -> str:
+    """Return whether a row breaks a rule, as SQL; NULL means that it does not."""
+    match rule:
+        case NotNull(of=columns):
+            return "(" + " OR ".join(f"{quoted(name)} IS NULL" for name in columns) + ")"
+        case InSet(column=column, values=values):
+            listed = ", ".join(_value(value, column, schema) for value in values)
+            return f"NOT {quoted(column)} IN ({listed})"
+        case Range(column=column, least=least, most=most):
+            bounds = [] if least is None else [f"{quoted(column)} < {_value(least, column, schema)}"]
+            bounds += [] if most is None else [f"{quoted(column)} > {_value(most, column, schema)}"]
+            return f"({' OR '.join(bounds)})"
+        case Pattern(column=column, pattern=pattern):
+            whole = rf"\A(?:{pattern})\z"
+            return f"NOT {quoted(column)} RLIKE {text(whole)}"
+        case Length(column=column, least=least, most=most):
+            is_long = "" if most is None else f" OR length({quoted(column)}) > {most}"
+            return f"(length({quoted(column)}) < {least}{is_long})"
+        case Unique():
+            alike = ", ".join([names.OBJECT, f"{IS_EVENT} AND {IS_LOAD}", *map(quoted, key)])
+            return f"({IS_LOAD} AND count(*) OVER (PARTITION BY {alike}) > 1)"
+        case Expression(expression=expression):
+            return f"NOT (\n{expression}\n)"
+        case _:
+            raise TypeError(rule.kind)
+
+
+def _value(value: str, column: str, schema: Schema) -> str:
+    return to_type(text(value), known(schema, column).type, TextFormat())
+
+
+def _words(rule: RowRule, number: int) -> str:
+    said = f"breaks {rule.label} (quality rule {number})"
+    if isinstance(rule, OfOneColumn):
+        behind = text(f'" {said}')
+        return f"concat('\"', CAST({quoted(rule.column)} AS string), {behind})"
+    return text(f"the row {said}")

@@ -1,0 +1,353 @@
+"""Rules carried out on a frame of events: DataFrame to DataFrame, then its facts anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark.checks.refused_files import find_refusals
+from lakeward.adapters.spark.execution.parallelism import level_of
+from lakeward.adapters.spark.execution.query_plans import told_apart
+from lakeward.adapters.spark.frames.event_frame import (
+    AHEAD,
+    IS_EVENT,
+    IS_HOLDING,
+    IS_REJECT,
+    SKIPPED,
+    Group,
+    by_object,
+    facts,
+    survey,
+    with_ahead,
+)
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame, in_spark
+from lakeward.adapters.spark.session.compatibility import from_arrow
+from lakeward.adapters.spark.session.errors import FAILURES, said
+from lakeward.adapters.spark.shaping.column_rules import INNER, OUTER, layers, pads
+from lakeward.adapters.spark.shaping.quality_rules import WAS_READ, judged, row_rules, warning_flags
+from lakeward.adapters.spark.shaping.rule_checks import check_words, needs_spark, resolved, resolved_quality
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.adapters.spark.sql.types import ddl
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError, MendError, SourceError
+from lakeward.core.merge.change_log import Reason
+from lakeward.core.merge.facts import BatchFacts, Capability, ObjectFacts
+from lakeward.core.ports import Batch
+from lakeward.core.schema import Schema
+from lakeward.core.shaping.column_rules import Hash
+from lakeward.core.shaping.file_rules import Input, NullShare
+from lakeward.core.shaping.quality_rules import check
+from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.shape import Shape, key_steps, source_key
+from lakeward.core.shaping.shaped_source import Shaped, TableRules
+from lakeward.core.text.numbers import format_count
+
+MISFIT: Final = "_lakeward_rule_misfit"
+KEY_MISFIT: Final = "_lakeward_rule_key_misfit"
+"""What the rules add to a row: a value that does not fit, of a key or of another column, in words."""
+
+
+class SparkShaper:
+    """The rules of one table, in Spark; `secret_of` returns the key of a hash by its name."""
+
+    def __init__(
+        self, rules: TableRules, spark: Callable[[], SparkSession], secret_of: Callable[[str], bytes]
+    ) -> None:
+        self.rules = rules
+        self.spark = spark
+        self.secret_of = secret_of
+        self._resolved: dict[Schema, TableRules] = {}
+
+    def check(self) -> None:
+        """Raise ConfigError for what Spark does not take, and for secrets that are not there."""
+        for name in self._secrets():
+            self.secret_of(name)
+        if needs_spark([*self.rules.columns, *self.rules.quality]):
+            check_words(self.spark(), self.rules.columns, self.rules.quality)
+            self._rules_of(self.rules.source)
+
+    def _secrets(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(rule.key for rule in self.rules.columns if isinstance(rule, Hash)))
+
+    def _rules_of(self, source: Schema) -> TableRules:
+        """Return the rules with the columns that their expressions read of such a source."""
+        if source not in self._resolved:
+            rules = self.rules
+            if needs_spark([*rules.columns, *rules.quality]):
+                rules = replace(rules, columns=resolved(self.spark(), rules.columns, source))
+                made = rules.shape(source).schema if len(source) else None
+                rules = replace(rules, quality=resolved_quality(self.spark(), rules.quality, made))
+            self._resolved[source] = rules
+        return self._resolved[source]
+
+    def shape(self, batch: Batch[Frame], dimension: Dimension, epoch: int) -> Shaped[DataFrame]:
+        """Return the batch as the rules make it; it is kept in place of the one it is made of."""
+        if not isinstance(batch.frame, DataFrame | LocalFrame):
+            raise ConfigError(
+                "rules need a source that reads with Spark", found=f"it gives a {type(batch.frame).__name__}"
+            )
+        rules = self._rules_of(self.rules.complete(batch.facts.schema))
+        form = rules.shape(batch.facts.schema)
+        again = rules.remaking(form, dimension.key, batch.facts.may_need)
+        source_key(form, dimension.key)
+        check(rules.quality, form.schema, dimension.key)
+        schema = form.without([name for name in form.source.names if batch.facts.schema.find(name) is None])
+        judges = row_rules(rules.quality, schema)
+        flags = warning_flags(judges)
+        dimension = replace(dimension, schema=schema)
+        whole = judged(self._made(batch, form, dimension), judges, schema, dimension.key)
+        whole = whole if dimension.keeps_text else kept_text(whole)
+        size = sum(found.object.size for found in batch.facts.objects)
+        with _carrying_out(dimension):  # rows of this process are worked out as the frame is planned
+            whole = told_apart(whole, str(dimension.name)).persist(level_of(size))
+        try:
+            found = self._survey(_flagged(whole, batch.facts.believed), dimension, flags)
+            inputs = _inputs(whole, batch, found, rules, schema)
+            refusals = find_refusals(whole, found)
+        except BaseException:
+            whole.unpersist()
+            raise
+        batch.close()
+        known = replace(_facts(found, batch, dimension, epoch, flags), remaking=again)
+        if rules.columns:  # they may hash what an alarm would show
+            refusals = {order: replace(refusal, detail=_NOT_SHOWN) for order, refusal in refusals.items()}
+        listed = tuple(replace(item, refusal=refusals.get(item.object.order)) for item in known.objects)
+        known = replace(known, objects=listed)
+        gone = tuple(name for name in form.schema.names if schema.find(name) is None)
+        return Shaped(Batch(whole.drop(*flags), known, close=lambda: _free(whole)), inputs, gone)
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return how the rules make columns of the row that stands, of the columns that are declared."""
+        rules = self._rules_of(self.rules.source)
+        return rules.remaking(rules.shape(rules.source), dimension.key, may_need)
+
+    def mended(self, frame: DataFrame, dimension: Dimension) -> DataFrame:
+        """Return rows that a person mended, as the rules make them; raises MendError where one breaks a rule."""
+        rules = self._rules_of(self.rules.source if self.rules.columns else dimension.schema)
+        if rules.columns:
+            frame = self._remade(frame, rules, dimension)
+        judges = row_rules(rules.quality, dimension.schema)
+        whole = judged(frame, judges, dimension.schema, dimension.key)
+        wrong = whole.where(IS_REJECT).select(names.OBJECT, names.ROW, names.DETAIL).collect()
+        if wrong:
+            raise MendError(
+                f"{dimension.name}: "
+                f"{format_count(len(wrong), 'mended row still breaks', 'mended rows still break')} a rule",
+                found="; ".join(f"row {row[names.ROW]} {row[names.DETAIL]}" for row in wrong),
+                todo="Nothing was changed. Correct the cells, and take the file again.",
+                rows=[(row[names.OBJECT], row[names.ROW]) for row in wrong],
+            )
+        return frame
+
+    def _remade(self, frame: DataFrame, rules: TableRules, dimension: Dimension) -> DataFrame:
+        """Return rows of the source with the columns of the table, in its types; it may have wider ones since."""
+        form = rules.shape(rules.source)
+        made = applied(self._with_secrets(frame, (), form), form, dimension.key, self._secrets())
+        made = with_parts(kept_text(as_rejects(made, form.schema, dimension.key)), form)
+        rest = [name for name in made.columns if form.schema.find(name) is None]
+        columns = [f"CAST({quoted(c.name)} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in dimension.schema]
+        return made.selectExpr(*columns, *rest)
+
+    def _made(self, batch: Batch[Frame], form: Shape, dimension: Dimension) -> DataFrame:
+        """Return the frame with the columns that the batch gives the table, and what does not fit as rejects."""
+        absent = [name for name in form.source.names if batch.facts.schema.find(name) is None]
+        frame = applied(
+            self._with_secrets(in_spark(batch.frame), absent, form), form, dimension.key, self._secrets()
+        )
+        frame = with_parts(as_rejects(frame, form.schema, dimension.key), form)
+        return frame.drop(*[name for name in form.schema.names if dimension.schema.find(name) is None])
+
+    def _with_secrets(self, frame: DataFrame, absent: Sequence[str], form: Shape) -> DataFrame:
+        """Add what hashes begin with, by a join: then no secret stands in the text of a query."""
+        columns = [
+            f"CAST(NULL AS {ddl(c.type)}) AS {quoted(c.name)}" if c.name in absent else quoted(c.name)
+            for c in form.source
+        ]
+        rest = [quoted(name) for name in frame.columns if form.source.find(name) is None]
+        frame = frame.selectExpr(*columns, *rest)
+        secrets: dict[str, list[bytes]] = {}
+        for number, name in enumerate(self._secrets()):
+            inner, outer = pads(self.secret_of(name))
+            secrets |= {f"{INNER}{number}": [inner], f"{OUTER}{number}": [outer]}
+        if not secrets:
+            return frame
+        return frame.crossJoin(F.broadcast(from_arrow(self.spark(), pa.table(secrets))))
+
+    def _survey(self, frame: DataFrame, dimension: Dimension, flags: Mapping[str, str]) -> Sequence[Group]:
+        with _carrying_out(dimension):
+            return survey(frame, dimension, *flags, *([AHEAD] if AHEAD in frame.columns else []))
+
+
+@contextmanager
+def _carrying_out(dimension: Dimension) -> Iterator[None]:
+    """Raise SourceError where Spark cannot carry out a rule on some row."""
+    try:
+        yield
+    except FAILURES as error:
+        raise SourceError(
+            f"{dimension.name}: a rule cannot be carried out on the rows of the batch",
+            found=said(error),
+            todo="Nothing of this batch was applied; other tables go on. An expression must give a value for "
+            "each row: try_cast, try_divide and the like give NULL where it has none.",
+        ) from error
+
+
+def applied(frame: DataFrame, form: Shape, key: Sequence[str], secrets: Sequence[str]) -> DataFrame:
+    """Return the frame with the columns that the rules make, and what does not fit."""
+    of_source = set(form.source.names)
+    rest = [name for name in frame.columns if name not in of_source]
+    own = ", ".join(map(quoted, form.source.names))
+    written = f"CASE WHEN {names.TEXT} IS NULL THEN to_json(struct({own})) ELSE {names.TEXT} END AS {names.TEXT}"
+    frame = frame.selectExpr(
+        *[quoted(name) for name in form.source.names],
+        *[written if name == names.TEXT else name for name in rest],
+        *[f"string(NULL) AS {name}" for name in (MISFIT, KEY_MISFIT)],
+    )
+    for layer in layers(form, key_steps(form, key), secrets, partial(_was_sent, frame)):
+        misfit = f"coalesce({', '.join([MISFIT, *layer.misfits, 'string(NULL)'])}) AS {MISFIT}"
+        key_misfit = f"coalesce({', '.join([KEY_MISFIT, *layer.key_misfits, 'string(NULL)'])}) AS {KEY_MISFIT}"
+        frame = frame.selectExpr(*layer.select(), *rest, misfit, key_misfit)
+    return frame.drop(*[name for name in rest if name.startswith((INNER, OUTER))])
+
+
+def as_rejects(frame: DataFrame, schema: Schema, key: Sequence[str]) -> DataFrame:
+    """Turn rows with a value that does not fit, or without a key, into rejects."""
+    must_have_key = f"(({IS_EVENT} AND NOT {names.OPERATION} <=> 'truncate') OR {IS_HOLDING})"
+    problems = [(f"{must_have_key} AND {KEY_MISFIT} IS NOT NULL", Reason.UNREADABLE, KEY_MISFIT)]
+    for name in key:
+        words = text(f"the key column {name} is NULL")
+        problems.append((f"{must_have_key} AND {quoted(name)} IS NULL", Reason.NULL_KEY, words))
+    problems.append((f"{IS_EVENT} AND {MISFIT} IS NOT NULL", Reason.CAST, MISFIT))
+    reasons = " ".join(f"WHEN {wrong} THEN '{reason.value}'" for wrong, reason, _ in problems)
+    words = " ".join(f"WHEN {wrong} THEN {said_}" for wrong, _, said_ in problems)
+    changed = {
+        names.REASON: f"CASE {reasons} ELSE {names.REASON} END",
+        names.DETAIL: f"CASE {words} ELSE {names.DETAIL} END",
+    }
+    columns = [*schema.names, *[name for name in frame.columns if schema.find(name) is None]]
+    kept = [name for name in columns if name not in (MISFIT, KEY_MISFIT)]
+    return frame.selectExpr(*[f"{changed[n]} AS {n}" if n in changed else quoted(n) for n in kept])
+
+
+_IS_NEW: Final = f"{names.OPERATION} IN ('insert', 'read')"
+"""Whether what a row did not send is NULL, as SQL."""
+
+
+def _was_sent(frame: DataFrame, needs: Collection[str]) -> str:
+    """Return whether a row sent these columns of the source, or they are NULL in it, as SQL."""
+    if names.UNSET not in frame.columns or not needs:
+        return "true"
+    listed = ", ".join(map(text, sorted(needs)))
+    return f"({_IS_NEW} OR NOT coalesce(arrays_overlap({names.UNSET}, array({listed})), false))"
+
+
+def with_parts(frame: DataFrame, form: Shape) -> DataFrame:
+    """Return a frame that says of the columns which the rules made which were not sent: those are NULL.
+
+    What an insert did not send is NULL to the rules, and not sent where they leave it so.
+    """
+    if names.UNSET not in frame.columns:
+        return frame
+    unsent = {}
+    for item in form.schema:
+        is_made = f"({_IS_NEW} AND {quoted(item.name)} IS NOT NULL)"
+        needs = ", ".join(map(text, sorted(form.needs[item.name])))
+        overlaps = f"coalesce(arrays_overlap({names.UNSET}, array({needs})), false)" if needs else "false"
+        unsent[item.name] = f"({overlaps} AND NOT coalesce({is_made}, false))"
+    listed = ", ".join(f"CASE WHEN {was_not} THEN {text(name)} END" for name, was_not in unsent.items())
+    made = {
+        **{n: f"CASE WHEN NOT {was_not} THEN {quoted(n)} END AS {quoted(n)}" for n, was_not in unsent.items()},
+        names.UNSET: f"nullif(array_compact(array({listed})), CAST(array() AS array<string>)) AS {names.UNSET}",
+    }
+    return frame.selectExpr(*[made.get(name, quoted(name)) for name in frame.columns])
+
+
+def _flagged(frame: DataFrame, limit: int | None) -> DataFrame:
+    return frame if limit is None else with_ahead(frame, limit)
+
+
+def kept_text(frame: DataFrame) -> DataFrame:
+    """Keep the text of rejects alone."""
+    return frame.withColumn(names.TEXT, F.expr(f"CASE WHEN {IS_REJECT} THEN {names.TEXT} END"))
+
+
+def _facts(
+    found: Sequence[Group],
+    batch: Batch[Frame],
+    dimension: Dimension,
+    epoch: int,
+    flags: Mapping[str, str],
+) -> BatchFacts:
+    """Return the facts anew, with what the rows themselves do not say."""
+    objects = [item.object for item in batch.facts.objects]
+    known = facts(found, dimension, dimension.schema, objects, epoch, may_need=batch.facts.may_need)
+    of_source = {item.object: item for item in batch.facts.objects}
+    warned: Counter[str] = Counter()
+    for flag, name in flags.items():
+        warned[name] += sum(group.rows for group in found if flag in group.flags)
+    return replace(
+        known,
+        objects=tuple(_with_order(item, of_source[item.object]) for item in known.objects),
+        own_times=batch.facts.own_times,
+        believed=batch.facts.believed,
+        loaded=batch.facts.loaded,
+        needs=known.needs | batch.facts.needs,
+        others=batch.facts.others,
+        databases=batch.facts.databases,
+        header=batch.facts.header,
+        warnings={name: rows for name, rows in warned.items() if rows},
+        cautions=batch.facts.cautions,
+    )
+
+
+_NOT_SHOWN: Final = "its value is not shown, since the table has column rules"
+
+
+def _with_order(item: ObjectFacts, of_source: ObjectFacts) -> ObjectFacts:
+    """Return the facts of an object with what its source knows of its order: rules change rows, and no places."""
+    return replace(
+        item,
+        is_load=of_source.is_load,
+        backwards=of_source.backwards,
+        spans=of_source.spans,
+        steps=of_source.steps,
+    )
+
+
+def _inputs(
+    frame: DataFrame, batch: Batch[Frame], found: Sequence[Group], rules: TableRules, schema: Schema
+) -> tuple[Input, ...]:
+    """Return what rules of inputs look at, for each object; NULLs are counted in a pass of their own."""
+    wanted = {rule.column for rule in rules.quality if isinstance(rule, NullShare)} & set(schema.names)
+    counted: dict[int, dict[str, int]] = {}
+    if wanted:
+        order = sorted(wanted)
+        sums = [F.expr(f"count_if({quoted(name)} IS NULL) AS n{place}") for place, name in enumerate(order)]
+        rows = frame.where(WAS_READ).groupBy(names.OBJECT).agg(F.expr("count(*) AS valued"), *sums).collect()
+        for row in rows:
+            nulls = {name: row[f"n{place}"] for place, name in enumerate(order)}
+            counted[row[names.OBJECT]] = {"": row["valued"], **nulls}
+    groups = by_object(found)
+    return tuple(
+        Input(
+            name=item.object.name,
+            is_load=item.is_load,
+            rows=sum(g.rows for g in groups.get(item.object.order, ()) if g.reason != SKIPPED),
+            valued=counted.get(item.object.order, {}).get("", 0),
+            nulls=counted.get(item.object.order, {}),
+        )
+        for item in batch.facts.objects
+    )
+
+
+def _free(frame: DataFrame) -> None:
+    frame.unpersist()

@@ -1,0 +1,1 @@
+"""Spark's SQL as text: names, types, literals, keys, casts."""

@@ -1,0 +1,55 @@
+"""Rows as texts: small frames that stand in the query itself, and rows of a frame as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.spark.sql.names import quoted, text
+
+
+def inline(
+    spark: SparkSession, columns: Mapping[str, str], rows: Iterable[Sequence[str | int | bool | None]]
+) -> DataFrame:
+    """Return a frame of these rows; `columns` are their names and Spark types."""
+    listed = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
+    if not listed:
+        return spark.createDataFrame([], ", ".join(f"{quoted(name)} {type_}" for name, type_ in columns.items()))
+    plain = [f"c{index}" for index in range(len(columns))]
+    typed = [f"CAST(c{i} AS {type_}) AS {quoted(name)}" for i, (name, type_) in enumerate(columns.items())]
+    return spark.sql(f"SELECT {', '.join(typed)} FROM VALUES {listed} AS t({', '.join(plain)})")
+
+
+def _literal(value: str | int | bool | None) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"'{value}'"  # a number so great or so small that no literal could be written as one
+        case _:
+            return text(value)
+
+
+def as_json(columns: Iterable[str]) -> str:
+    """Return columns as one JSON text, as SQL, that loses nothing: NULLs stand in it, and microseconds."""
+    return f"to_json(struct({', '.join(columns)}), {_options(ignoreNullFields='false')})"
+
+
+def of_json(value: str, columns: Mapping[str, str], broken: str) -> str:
+    """Return a struct read from what `as_json` wrote, as SQL; `columns` are their names and Spark types.
+
+    The field called `broken` is NULL where all of the text fits them.
+    """
+    listed = ", ".join(f"{quoted(name)} {type_}" for name, type_ in {**columns, broken: "string"}.items())
+    return f"from_json({value}, {text(listed)}, {_options(columnNameOfCorruptRecord=broken)})"
+
+
+_MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+
+
+def _options(**more: str) -> str:
+    exact = {"timestampFormat": f"{_MOMENT}XXX", "timestampNTZFormat": _MOMENT, **more}
+    return f"map({', '.join(f'{text(name)}, {text(value)}' for name, value in exact.items())})"

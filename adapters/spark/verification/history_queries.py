@@ -1,0 +1,90 @@
+"""All versions of a history, held against its rules: one aggregate a key; numbers and a few keys return.
+
+The rules are those that each batch is checked by (`Versions.violation`), and those that only others break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark.history.version_rows import STORED, VersionRows
+from lakeward.adapters.spark.history.versions import Versions
+from lakeward.adapters.spark.sql import keys
+from lakeward.adapters.spark.sql.fragments import let, struct
+from lakeward.adapters.spark.sql.names import text
+from lakeward.core.dimension import Dimension
+from lakeward.core.history.version_checks import Broken, Checked, Finding
+from lakeward.core.history.versions import Columns
+from lakeward.core.schema import Schema
+
+_NEEDED: Final = ("begins", "ends", "went", "cells")
+"""What of a version the rules ask for."""
+
+
+class _Told(Versions):
+    """Versions of which no more is known than the rules ask for."""
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        return {name: type_ for name, type_ in super().fields.items() if name in _NEEDED}
+
+
+def check(rows: DataFrame, dimension: Dimension, examples: int) -> Checked:
+    """Hold all rows of a history against its rules; of each that is broken, name so many keys at most."""
+    by_key = _by_key(rows, dimension)
+    counted = by_key.groupBy("rule").agg(F.expr("count(*) AS keys"), F.expr("sum(versions) AS versions")).collect()
+    broken = {Broken(row["rule"]): int(row["keys"]) for row in counted if row["rule"] is not None}
+    return Checked(
+        keys=sum(row["keys"] for row in counted),
+        versions=sum(row["versions"] for row in counted),
+        broken={rule: broken[rule] for rule in Broken if rule in broken},
+        examples=_examples(by_key, examples) if broken else (),
+    )
+
+
+def _by_key(rows: DataFrame, dimension: Dimension) -> DataFrame:
+    """Return of each key its text, how many versions it has, the first rule that they break, and which does."""
+    shown = _shown_of(dimension)
+    rows = shown.believed(rows)  # what is believed no more was right when it was told
+    told = shown.by_key(shown.read(rows), dimension.key, {}, is_contrary=shown.is_contrary())
+    lets = {
+        "undated": f"filter({STORED}, s -> s.begins IS NULL)",
+        "contrary": f"filter({STORED}, s -> s.is_contrary)",
+        "wrong": shown.versions.violation(f"transform({STORED}, s -> s.version)"),
+    }
+    wrong = let(
+        lets,
+        f"CASE WHEN size(undated) > 0 THEN {_broken(Broken.UNDATED, 'bigint(NULL)')} "
+        "WHEN wrong IS NOT NULL THEN wrong "
+        f"WHEN size(contrary) > 0 THEN {_broken(Broken.CONTRARY, 'contrary[0].begins')} END",
+    )
+    key = keys.key_text(keys.key_columns(dimension))
+    found = told.selectExpr(f"{key} AS key", f"size({STORED}) AS versions", f"{wrong} AS wrong")
+    begins = shown.instant("wrong.begins")
+    return found.selectExpr("key", "versions", "wrong.rule AS rule", f"string({begins}) AS begins")
+
+
+def _shown_of(dimension: Dimension) -> VersionRows:
+    """Return what reads of the rows no more than the rules ask for."""
+    history = dimension.history
+    if history is None:
+        raise LookupError(f"{dimension.name} keeps no versions")
+    tracked = history.tracked(dimension.schema.names, dimension.key)
+    columns = tuple(column for column in dimension.schema if column.name in tracked)
+    return VersionRows(dimension, history, _Told(Schema(columns), Columns(tracked), dimension.sequences, 1))
+
+
+def _broken(rule: Broken, begins: str) -> str:
+    return struct({"rule": text(rule.value), "begins": begins})
+
+
+def _examples(by_key: DataFrame, number: int) -> Sequence[Finding]:
+    """Return the first keys of each rule that is broken, rule by rule."""
+    place = F.row_number().over(Window.partitionBy("rule").orderBy("key", "begins"))
+    some = by_key.where("rule IS NOT NULL").withColumn("place", place).where(f"place <= {number}").collect()
+    ordered = sorted(some, key=lambda row: ([*Broken].index(Broken(row["rule"])), row["place"]))
+    return [Finding(row["key"], Broken(row["rule"]), row["begins"]) for row in ordered]
