@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.adapters.dms.writer import Change, DmsWriter, Style
-from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.sources.csv.parser import Dialect
+from lakeward.adapters.sources.dms.writer import Change, DmsWriter, Style
 from lakeward.core.dimension import TableName
 from lakeward.core.events import UNSET, Operation
 from lakeward.core.schema import Column, Schema, parse_type

@@ -20,10 +20,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
-from lakeward.adapters.dms.names import PLACES
-from lakeward.adapters.dms.options import DmsOptions
-from lakeward.adapters.dms.source import DmsSource
-from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.sources.dms.options import DmsOptions
+from lakeward.adapters.sources.dms.paths.file_names import PLACES
+from lakeward.adapters.sources.dms.source import DmsSource
+from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger.objects import Past, SourceObject, Taken
 from lakeward.core.ports import Stored

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import pluggy
 from dependency_injector import containers, providers
 
-from lakeward.adapters.s3.staging import default_staging
+from lakeward.adapters.sources.staging.location import default_staging
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, EngineLost
 from lakeward.core.joined.keeping import JoinJob, Joins

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import structlog
 
-from lakeward.adapters.s3.access import find_access, is_url, normal, split
+from lakeward.adapters.aws.s3.access import find_access, is_url, normal, split
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints.cli import exit_code_of
@@ -257,7 +257,7 @@ def _write(place: str, text: str) -> Sequence[str]:
     try:
         if is_url(place):
             access = find_access()
-            from lakeward.adapters.s3.words import told  # noqa: PLC0415  # it imports boto3
+            from lakeward.adapters.aws.s3.error_messages import told  # noqa: PLC0415  # it imports boto3
 
             bucket, key = split(normal(place))
             with told(place):

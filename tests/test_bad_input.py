@@ -357,7 +357,7 @@ def test_a_folder_that_may_not_be_read_is_named(project: Project, monkeypatch: p
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("lakeward.adapters.landed.store.os.scandir", refuse)
+    monkeypatch.setattr("lakeward.adapters.sources.landing.local_store.os.scandir", refuse)
     assert "Permission denied" in project.fails()
 
 

@@ -9,7 +9,7 @@ from threading import Barrier
 import pytest
 
 from lakeward.adapters.memory import MemoryLedger
-from lakeward.adapters.secrets import EnvironmentSecrets
+from lakeward.adapters.secrets.local import EnvironmentSecrets
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState
 from lakeward.core.settings.secrets import Secret

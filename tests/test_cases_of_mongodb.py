@@ -15,8 +15,8 @@ import pytest
 from fed import Read, fed
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.messages.extended_json import parse, plain_of
-from lakeward.adapters.messages.values import text_in
+from lakeward.adapters.sources.messages.json.extended_json import parse, plain_of
+from lakeward.adapters.sources.messages.json.variant_values import text_in
 
 CASE: Final = "debezium-mongodb-events"
 TABLE: Final = "bigdata_test.sync_test_table"

@@ -14,7 +14,7 @@ from brokers import RunningBroker
 from laps import on_each_line
 from project import NOW, Project
 
-from lakeward.adapters.jdbc import database
+from lakeward.adapters.sources.jdbc.database import spark_reader
 from lakeward.entrypoints import container
 
 pytestmark = pytest.mark.spark
@@ -85,7 +85,7 @@ def test_snapshots_and_changes_of_postgresql(
 ) -> None:
     postgresql.tell(ITEM)
     configure(project, postgresql, TABLES, monkeypatch)
-    session = database._Request.session
+    session = spark_reader._Request.session
 
     def with_a_commit_in_between(asked: Any, readers: int) -> Any:
         found = session(asked, readers)
@@ -95,8 +95,8 @@ def test_snapshots_and_changes_of_postgresql(
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(database, "LEAST_ROWS", 1)
-        patch.setattr(database._Request, "session", with_a_commit_in_between)
+        patch.setattr(spark_reader, "LEAST_ROWS", 1)
+        patch.setattr(spark_reader._Request, "session", with_a_commit_in_between)
         planned = project.call("plan", "--json")
         assert planned.code == 0, planned.out + planned.err
         counts = {table["table"]: table["counts"]["read"] for table in planned.document["tables"]}

@@ -11,7 +11,7 @@ from brokers import RunningBroker
 from laps import on_each_line
 from project import Project, iceberg_and_delta
 
-from lakeward.adapters.kafka.source import KafkaSource
+from lakeward.adapters.sources.kafka.source import KafkaSource
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.adapters.memory.shaping import MemoryShaper
+from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation

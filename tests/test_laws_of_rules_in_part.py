@@ -22,8 +22,8 @@ from ruled_lake import ruled, ruled_player
 from spark import MakeLake
 
 from lakeward.adapters.memory import MemoryTable, facts_of
-from lakeward.adapters.memory import shaping as memory_shaping
-from lakeward.adapters.memory.shaping import MemoryShaper
+from lakeward.adapters.memory import shaper as memory_shaping
+from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.adapters.spark.shaping.shaper import SparkShaper
 from lakeward.core import plan as core_plan
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded, Within

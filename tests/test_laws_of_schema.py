@@ -27,7 +27,7 @@ from lakeward.adapters.formats.iceberg import checks as iceberg
 from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
 from lakeward.adapters.formats.iceberg.options import TableOptions as IcebergOptions
 from lakeward.adapters.formats.shared.resolution import resolver
-from lakeward.adapters.landed.footers import footer
+from lakeward.adapters.sources.rows.parquet_footers import footer
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column, Schema, Type

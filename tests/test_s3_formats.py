@@ -128,7 +128,7 @@ from decimal import Decimal
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from lakeward.adapters.s3.access import find_access, split
+from lakeward.adapters.aws.s3.access import find_access, split
 
 schema = pa.schema([("id", pa.int32()), ("name", pa.string()), ("price", pa.decimal128(8, 2))])
 rows = [{"id": key, "name": name, "price": Decimal(key)} for key, name in ((1, "a"), (2, "b"), (3, "c"))]

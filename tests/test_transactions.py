@@ -13,7 +13,7 @@ import pytest
 from project import ITEM, Project
 from transaction_feeds import CDC_PATH, dimension_of, write_feed
 
-from lakeward.adapters.dms.splitting import Splitter
+from lakeward.adapters.sources.dms.transactions.splitter import Splitter
 from lakeward.core.dimension import TableName
 
 pytestmark = pytest.mark.spark

@@ -1,1 +1,1 @@
-"""What adapters share that reach a service of AWS: as whom they ask, and what keeps it from answering."""
+"""What adapters share that reach a service of AWS: clients, error messages, and access to S3 and DynamoDB."""

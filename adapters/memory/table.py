@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakeward.adapters.memory import comparing, reading, versions
+from lakeward.adapters.memory import comparison, row_reader, versions
 from lakeward.adapters.memory.source import Frame, facts_of
 from lakeward.adapters.memory.versions import Kept
 from lakeward.core.dimension import Dimension, Match, TableName
@@ -341,17 +341,17 @@ class MemoryTable:
         self, source: Frame, columns: ComparedColumns, among: Collection[str] | None
     ) -> Comparison:
         """Compare the rows that stand with those of the source."""
-        return comparing.compare(self, source, columns, among)
+        return comparison.compare(self, source, columns, among)
 
     # All rows.
 
     def first(self, wanted: Selection, limit: int) -> Sample:
         """Return the first rows, and how many there are."""
-        return reading.first(self, wanted, limit)
+        return row_reader.first(self, wanted, limit)
 
     def write(self, wanted: Selection, folder: str) -> int:
         """Write rows as one file of Parquet."""
-        return reading.write(self, wanted, folder)
+        return row_reader.write(self, wanted, folder)
 
     # One key.
 

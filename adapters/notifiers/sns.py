@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from lakeward.adapters.aws.service_errors import translate_errors
+from lakeward.adapters.aws.service_clients import translate_errors
 from lakeward.core.reporting.notices import RunNotice
 
 _PAGE: Final = "docs/reference/notices.md"

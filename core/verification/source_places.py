@@ -1,7 +1,7 @@
 """Places of a source database, and whether what a table has applied has passed one.
 
-A place in a log is the number that `adapters.messages.order` makes of the same place in a message, so that both can
-be compared.
+A place in a log is the number that `adapters.sources.messages.log_positions` makes of the same place in a message,
+so that both can be compared.
 """
 
 from __future__ import annotations

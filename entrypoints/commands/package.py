@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lakeward.adapters.s3.access import find_access, is_url, normal, refuse_other_scheme
+from lakeward.adapters.aws.s3.access import find_access, is_url, normal, refuse_other_scheme
 from lakeward.adapters.spark.session.compatibility import line
 from lakeward.core.errors import ConfigError
 from lakeward.core.text.numbers import format_count

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from lakeward.adapters.dms.writer import Change, DmsWriter, Style
+from lakeward.adapters.sources.dms.writer import Change, DmsWriter, Style
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Operation
 from lakeward.entrypoints.demo.database import Logged, Row, key_of

@@ -14,7 +14,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from lakeward.adapters.dms.names import read_name
+from lakeward.adapters.sources.dms.paths.file_names import read_name
 from lakeward.adapters.spark.session.jars import fetch, locked
 from lakeward.adapters.spark.session.java import check_java, check_spark
 from lakeward.core import progress as core

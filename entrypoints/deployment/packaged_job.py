@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from lakeward.adapters.s3.access import find_access, is_url, normal, split
+from lakeward.adapters.aws.s3.access import find_access, is_url, normal, split
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.deployment.pipeline import Place
 from lakeward.entrypoints.job_package.assembly import MANIFEST
@@ -79,7 +79,7 @@ def read_package(at: str, platform: str) -> PackagedJob:
 def _read(at: str, name: str) -> bytes:
     if not is_url(at):
         return (Path(at) / name).read_bytes()
-    from lakeward.adapters.s3.words import told  # noqa: PLC0415  # it imports boto3
+    from lakeward.adapters.aws.s3.error_messages import told  # noqa: PLC0415  # it imports boto3
 
     url = f"{normal(at)}/{name}"
     bucket, key = split(url)

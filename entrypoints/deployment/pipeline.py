@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions, place
-from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.glue import GlueOptions
-from lakeward.adapters.glue.access import AccessOptions
-from lakeward.adapters.s3.access import is_url, normal, split
-from lakeward.adapters.sqs import SqsOptions
-from lakeward.adapters.visibility import seconds_of
+from lakeward.adapters.aws.s3.access import is_url, normal, split
+from lakeward.adapters.queues.sqs import SqsOptions
+from lakeward.adapters.queues.visibility import seconds_of
+from lakeward.adapters.registrations.glue import GlueOptions
+from lakeward.adapters.registrations.glue.lake_formation import AccessOptions
+from lakeward.adapters.sources.dms.options import DmsOptions, DmsTableOptions, place
+from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.settings.secrets import SecretName

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from lakeward.adapters.s3.access import Access, split
+from lakeward.adapters.aws.s3.access import Access, split
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.job_package.assembly import MANIFEST, files_of
 
@@ -88,7 +88,7 @@ def upload(folder: Path, url: str, access: Access) -> Sequence[str]:
     The list of files is written last, so that a new one is only there where all that it names is. Objects that are
     not of this package are left alone.
     """
-    from lakeward.adapters.s3.words import told  # noqa: PLC0415  # it imports boto3
+    from lakeward.adapters.aws.s3.error_messages import told  # noqa: PLC0415  # it imports boto3
 
     sent = []
     hashes = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]

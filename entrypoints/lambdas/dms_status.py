@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakeward.adapters.aws.service_errors import client_of, translate_errors
+from lakeward.adapters.aws.service_clients import client_of, translate_errors
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.lambdas.environment import DMS_TASK, read_variable
 from lakeward.entrypoints.lambdas.executions import PAGE

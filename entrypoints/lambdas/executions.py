@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 
-from lakeward.adapters.aws.service_errors import client_of, translate_errors
-from lakeward.adapters.dynamodb.access import find_client
-from lakeward.adapters.dynamodb.lease import DynamoDbLease
+from lakeward.adapters.aws.dynamodb.access import find_client
+from lakeward.adapters.aws.service_clients import client_of, translate_errors
+from lakeward.adapters.leases.dynamodb.lease import DynamoDbLease
 from lakeward.core.ports.running import Term
 from lakeward.entrypoints.lambdas.environment import LEASES, PIPELINE, read_variable
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakeward.adapters.aws.s3_events import read_message
+from lakeward.adapters.aws.s3.events import read_message
 from lakeward.entrypoints.lambdas.environment import STATE_MACHINE, read_variable
 from lakeward.entrypoints.lambdas.executions import Executions, open_executions
 

@@ -18,32 +18,38 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
-from lakeward.adapters.aws.parameters import SsmStoreOptions
-from lakeward.adapters.aws.secret_settings import SecretsManagerStoreOptions
-from lakeward.adapters.catalogue.connection import DriverOptions
-from lakeward.adapters.catalogue.files import FileOptions
-from lakeward.adapters.catalogue.jdbc import JdbcOptions
-from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
-from lakeward.adapters.dms.statistics import StatisticsOptions
-from lakeward.adapters.dynamodb import LeaseOptions, LedgerOptions
-from lakeward.adapters.dynamodb.settings import DynamoDbStoreOptions
-from lakeward.adapters.files.form import Operations
-from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.catalogues.connection import DriverOptions
+from lakeward.adapters.catalogues.files import FileOptions
+from lakeward.adapters.catalogues.jdbc import JdbcOptions
 from lakeward.adapters.formats.delta.options import DeltaOptions
 from lakeward.adapters.formats.delta.options import TableOptions as DeltaTableOptions
 from lakeward.adapters.formats.hudi.options import HudiOptions
 from lakeward.adapters.formats.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.formats.iceberg.options import IcebergOptions, TableOptions
-from lakeward.adapters.glue import GlueOptions
-from lakeward.adapters.glue.access import AccessOptions, DatabaseGrant, TableAccess, TableGrant
-from lakeward.adapters.jdbc.options import JdbcSourceOptions
-from lakeward.adapters.kafka.access import RegistryOptions, SecurityOptions
-from lakeward.adapters.kafka.options import KafkaOptions
+from lakeward.adapters.leases.dynamodb import LeaseOptions
+from lakeward.adapters.ledgers.dynamodb import LedgerOptions
 from lakeward.adapters.notifiers import SnsOptions, WebhookOptions
-from lakeward.adapters.s3.settings import S3StoreOptions
-from lakeward.adapters.settings_file import FileStoreOptions
-from lakeward.adapters.sqlite_queue import SqliteQueueOptions
-from lakeward.adapters.sqs import SqsOptions
+from lakeward.adapters.queues.sqlite import SqliteQueueOptions
+from lakeward.adapters.queues.sqs import SqsOptions
+from lakeward.adapters.registrations.glue import GlueOptions
+from lakeward.adapters.registrations.glue.lake_formation import (
+    AccessOptions,
+    DatabaseGrant,
+    TableAccess,
+    TableGrant,
+)
+from lakeward.adapters.settings_stores.dynamodb import DynamoDbStoreOptions
+from lakeward.adapters.settings_stores.file import FileStoreOptions
+from lakeward.adapters.settings_stores.s3 import S3StoreOptions
+from lakeward.adapters.settings_stores.secrets_manager import SecretsManagerStoreOptions
+from lakeward.adapters.settings_stores.ssm import SsmStoreOptions
+from lakeward.adapters.sources.dms.options import DmsOptions, DmsTableOptions
+from lakeward.adapters.sources.dms.statistics import StatisticsOptions
+from lakeward.adapters.sources.files.form import Operations
+from lakeward.adapters.sources.files.options import FilesOptions
+from lakeward.adapters.sources.jdbc.options import JdbcSourceOptions
+from lakeward.adapters.sources.kafka.access import RegistryOptions, SecurityOptions
+from lakeward.adapters.sources.kafka.options import KafkaOptions
 from lakeward.core.settings.secrets import SecretName
 from lakeward.entrypoints.settings.models.column_rules import ColumnRule
 from lakeward.entrypoints.settings.models.history import HistorySettings

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from lakeward.adapters.s3.access import is_url
-from lakeward.adapters.settings_file import SettingsFile
+from lakeward.adapters.aws.s3.access import is_url
+from lakeward.adapters.settings_stores.file import SettingsFile
 from lakeward.core.errors import ConfigError, PluginError
 from lakeward.core.ports import SettingsStore
 from lakeward.core.settings.layers import MergedSettings, SettingsLayer, merge

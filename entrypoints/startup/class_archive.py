@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
-from lakeward.adapters.dms.writer import Change, DmsWriter, Style
+from lakeward.adapters.sources.dms.writer import Change, DmsWriter, Style
 from lakeward.adapters.spark.session import class_archive
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError

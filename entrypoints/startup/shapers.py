@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from lakeward.adapters.memory import MemorySource
-from lakeward.adapters.memory.shaping import MemoryShaper
+from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Source

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from lakeward.adapters.ledgers.sqlite import FILE, SqliteLedger, build
 from lakeward.adapters.memory import MemoryLedger
-from lakeward.adapters.sqlite_ledger import FILE, SqliteLedger, build
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.ledger.objects import Notes, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.ports import Ledger

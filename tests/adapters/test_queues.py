@@ -6,8 +6,8 @@ from itertools import count
 
 from hiding_queue import hiding_bell
 
-from lakeward.adapters import poll
 from lakeward.adapters.memory import MemoryQueue
+from lakeward.adapters.queues import poll
 from lakeward.core.ports import Notice
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import Bell, queue_contract

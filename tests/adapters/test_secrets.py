@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakeward.adapters.secrets import EnvironmentSecrets, FileSecrets
+from lakeward.adapters.secrets.local import EnvironmentSecrets, FileSecrets
 from lakeward.plugins.testing import Vault, secrets_contract
 
 

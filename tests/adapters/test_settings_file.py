@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.settings_file import SettingsFile
+from lakeward.adapters.settings_stores.file import SettingsFile
 from lakeward.core.errors import ConfigError
 from lakeward.plugins.testing import StoreUnderTest, settings_store_contract
 

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 from tenancies import Clock
 
-from lakeward.adapters.sqlite_queue import FILE, SqliteQueue, build
+from lakeward.adapters.queues.sqlite import FILE, SqliteQueue, build
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.ports import Notice
 from lakeward.plugins import Runtime
@@ -52,7 +52,7 @@ def test_a_row_that_anybody_writes_is_a_notice(tmp_path: Path) -> None:
 def test_notices_come_in_order_and_as_many_at_once_as_there_may_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakeward.adapters.sqlite_queue._AT_ONCE", 2)
+    monkeypatch.setattr("lakeward.adapters.queues.sqlite._AT_ONCE", 2)
     queue = queue_in(tmp_path)
     for name in ("a.a", "b.b", "c.c"):
         queue.ring(name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pages import codes, fences, sections, tables
 
-from lakeward.adapters.catalogue import documents
-from lakeward.adapters.catalogue.types import DATABASES, our_type, written
+from lakeward.adapters.catalogues import documents
+from lakeward.adapters.catalogues.types import DATABASES, our_type, written
 
 PAGE = "docs/reference/catalogue.md"
 HEADINGS = {

@@ -8,10 +8,10 @@ import tomllib
 import pytest
 from pages import codes, sections, tables
 
-from lakeward.adapters.dms.names import read_name
-from lakeward.adapters.dms.options import DmsOptions
-from lakeward.adapters.landed.csv import BOM, Dialect, records
-from lakeward.adapters.landed.layout import OP, TIME, Expected, find_layout
+from lakeward.adapters.sources.csv.layout import OP, TIME, Expected, find_layout
+from lakeward.adapters.sources.csv.parser import BOM, Dialect, records
+from lakeward.adapters.sources.dms.options import DmsOptions
+from lakeward.adapters.sources.dms.paths.file_names import read_name
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import UNSET
 from lakeward.core.schema import Column, Schema, Type

@@ -7,12 +7,12 @@ import tomllib
 import pytest
 from pages import codes, fences, sections, tables, text
 
-from lakeward.adapters.dms.dates import DELIMITERS, FORMS, SEQUENCES
-from lakeward.adapters.dms.names import read_name, read_transactions
-from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
-from lakeward.adapters.dms.sharing import MOST_SHARE
-from lakeward.adapters.dms.transactions import table_of
-from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.sources.csv.parser import Dialect
+from lakeward.adapters.sources.dms.options import DmsOptions, DmsTableOptions
+from lakeward.adapters.sources.dms.paths.date_folders import DELIMITERS, FORMS, SEQUENCES
+from lakeward.adapters.sources.dms.paths.file_names import read_name, read_transactions
+from lakeward.adapters.sources.dms.transactions.layout import table_of
+from lakeward.adapters.sources.dms.transactions.shared_files import MOST_SHARE
 from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.entrypoints.settings.patterns import is_pattern, with_patterns
 

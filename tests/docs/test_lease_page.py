@@ -10,7 +10,7 @@ from typing import Any
 from pages import fences, text
 from tenancies import DynamoDb
 
-from lakeward.adapters.dynamodb.lease import APART, DynamoDbLease
+from lakeward.adapters.leases.dynamodb.lease import APART, DynamoDbLease
 
 PAGE = "docs/reference/lease.md"
 

@@ -10,7 +10,7 @@ import pytest
 from ledger_tables import KEYS, LedgerTable
 from pages import fences
 
-from lakeward.adapters.dynamodb import ledger as module
+from lakeward.adapters.ledgers.dynamodb import ledger as module
 from lakeward.core.ledger.objects import Notes, ObjectRecord, ObjectState, SourceObject
 
 PAGE = "docs/reference/ledger.md"

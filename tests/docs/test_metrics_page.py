@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pages import codes, fences, sections, tables, text
 
-from lakeward.adapters.metrics.embedded import embedded_lines
+from lakeward.adapters.metrics.cloudwatch import embedded_lines
 from lakeward.adapters.metrics.prometheus import prometheus_text
 from lakeward.core.reporting.figures import METRICS, PipelineFigures, TableFigures
 from lakeward.entrypoints.settings.configuration import validate

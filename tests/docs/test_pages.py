@@ -15,8 +15,6 @@ from pages import DOCS, anchors, codes, fences, links, pages, prose, sections, t
 from pydantic import BaseModel
 from repository import ROOT, modules
 
-from lakeward.adapters.dms.options import DmsOptions
-from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.formats.delta.options import DeltaOptions
 from lakeward.adapters.formats.delta.options import TableOptions as DeltaTableOptions
 from lakeward.adapters.formats.hudi.options import HudiOptions
@@ -24,8 +22,10 @@ from lakeward.adapters.formats.hudi.options import TableOptions as HudiTableOpti
 from lakeward.adapters.formats.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
 from lakeward.adapters.formats.shared.side_tables.quarantine import _columns
-from lakeward.adapters.jdbc.options import JdbcSourceOptions
-from lakeward.adapters.kafka.options import KafkaOptions
+from lakeward.adapters.sources.dms.options import DmsOptions
+from lakeward.adapters.sources.files.options import FilesOptions
+from lakeward.adapters.sources.jdbc.options import JdbcSourceOptions
+from lakeward.adapters.sources.kafka.options import KafkaOptions
 from lakeward.core.events import Sequences
 from lakeward.core.merge.change_log import HOLDING, Reason
 from lakeward.core.merge.counts import Counts
@@ -169,7 +169,11 @@ def test_every_column_of_the_quarantine_is_explained() -> None:
     assert sorted(name for row in listed for name in codes(row["column"])) == sorted(_columns(Sequences.TIMES))
 
 
-KEEPERS = {Path("core/ledger/writer.py"), Path("adapters/sqlite_ledger.py"), Path("adapters/dynamodb/head.py")}
+KEEPERS = {
+    Path("core/ledger/writer.py"),
+    Path("adapters/ledgers/sqlite.py"),
+    Path("adapters/ledgers/dynamodb/head.py"),
+}
 """Modules that write down an alarm which was raised elsewhere."""
 
 

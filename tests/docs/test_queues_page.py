@@ -16,7 +16,7 @@ from buckets import Buckets
 from pages import fences, text
 from queues_of_aws import Clock, Sqs
 
-from lakeward.adapters.sqlite_queue import FILE, SqliteQueue
+from lakeward.adapters.queues.sqlite import FILE, SqliteQueue
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings.configuration import validate
 

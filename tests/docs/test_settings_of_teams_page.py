@@ -13,10 +13,10 @@ import pytest
 from buckets import ENVIRONMENT, Buckets
 from pages import fences, text
 
-from lakeward.adapters.aws.hudi_job import read_parameters
-from lakeward.adapters.aws.parameters import build as build_parameters
-from lakeward.adapters.aws.published import read_tables
-from lakeward.adapters.dynamodb.settings import _KNOWN, ControlTable
+from lakeward.adapters.settings_stores.dynamodb import _KNOWN, ControlTable
+from lakeward.adapters.settings_stores.hudi_job import read_parameters
+from lakeward.adapters.settings_stores.published_pipeline import read_tables
+from lakeward.adapters.settings_stores.ssm import build as build_parameters
 from lakeward.entrypoints.cli import main
 from lakeward.entrypoints.settings.models.sections import StoresSettings
 from lakeward.plugins import Runtime

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.formats.delta_rs.columns import written
 from lakeward.adapters.formats.hudi.metadata.columns import schema_of
 from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
-from lakeward.adapters.landed.footers import OF_DMS, OF_FILES, footer
+from lakeward.adapters.sources.rows.parquet_footers import OF_DMS, OF_FILES, footer
 from lakeward.adapters.spark.sql.casts import TextFormat, to_type
 from lakeward.adapters.spark.sql.names import text
 from lakeward.core.errors import SourceError

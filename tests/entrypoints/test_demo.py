@@ -21,9 +21,9 @@ from dms_files import rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.adapters.dms.names import known_name
-from lakeward.adapters.landed.layout import OPERATIONS
 from lakeward.adapters.memory import MemorySource, MemoryTarget
+from lakeward.adapters.sources.csv.layout import OPERATIONS
+from lakeward.adapters.sources.dms.paths.file_names import known_name
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, key_of

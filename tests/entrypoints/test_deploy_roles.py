@@ -30,15 +30,15 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 from repository import ROOT
 
-from lakeward.adapters.dynamodb import ledger
-from lakeward.adapters.dynamodb.settings import WrittenControlTable
+from lakeward.adapters.aws.s3.access import find_access
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.adapters.formats.shared.storage.bucket import BucketFolder
-from lakeward.adapters.landed.bucket import BucketStore
-from lakeward.adapters.landed.staging import open_staging
-from lakeward.adapters.s3.access import find_access
-from lakeward.adapters.s3.staging import default_staging
+from lakeward.adapters.ledgers.dynamodb import ledger
+from lakeward.adapters.settings_stores.dynamodb import WrittenControlTable
+from lakeward.adapters.sources.landing.bucket_store import BucketStore
+from lakeward.adapters.sources.staging.location import default_staging
+from lakeward.adapters.sources.staging.prefix_factory import open_staging
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ledger.objects import Notes, ObjectRecord, ObjectState, SourceObject
@@ -815,29 +815,29 @@ def test_what_asks_for_nothing_is_not_found(line: str) -> None:
 
 
 SEEN = {
-    "adapters/aws/parameters.py",
-    "adapters/aws/secret_settings.py",
-    "adapters/aws/secrets.py",
-    "adapters/dynamodb/lease.py",
-    "adapters/dynamodb/partition.py",
-    "adapters/dynamodb/settings.py",
-    "adapters/glue/access.py",
-    "adapters/glue/catalog.py",
-    "adapters/landed/bucket.py",
-    "adapters/landed/staging_prefix.py",
+    "adapters/settings_stores/ssm.py",
+    "adapters/settings_stores/secrets_manager.py",
+    "adapters/secrets/aws.py",
+    "adapters/leases/dynamodb/lease.py",
+    "adapters/ledgers/dynamodb/partition.py",
+    "adapters/settings_stores/dynamodb.py",
+    "adapters/registrations/glue/lake_formation.py",
+    "adapters/registrations/glue/catalog.py",
+    "adapters/sources/landing/bucket_store.py",
+    "adapters/sources/staging/prefix.py",
     "adapters/notifiers/sns.py",
-    "adapters/s3/access.py",
-    "adapters/s3/lock.py",
-    "adapters/s3/ranged.py",
-    "adapters/s3/settings.py",
-    "adapters/sqs/queue.py",
+    "adapters/aws/s3/access.py",
+    "adapters/aws/s3/lock.py",
+    "adapters/aws/s3/range_reader.py",
+    "adapters/settings_stores/s3.py",
+    "adapters/queues/sqs/queue.py",
     "adapters/formats/shared/storage/bucket.py",
     "entrypoints/lambdas/dms_status.py",
     "entrypoints/lambdas/executions.py",
 }
 
 NOT_DEPLOYED = {
-    "adapters/kafka/glue.py",
+    "adapters/sources/kafka/registries/glue.py",
     "entrypoints/deployment/packaged_job.py",
     "entrypoints/job.py",
     "entrypoints/job_package/delivery.py",

@@ -18,9 +18,9 @@ from queues_of_aws import Sqs
 from structlog.testing import capture_logs
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTarget
-from lakeward.adapters.poll import Poll
-from lakeward.adapters.sqlite_queue import SqliteQueue
-from lakeward.adapters.visibility import LEAST
+from lakeward.adapters.queues.poll import Poll
+from lakeward.adapters.queues.sqlite import SqliteQueue
+from lakeward.adapters.queues.visibility import LEAST
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position

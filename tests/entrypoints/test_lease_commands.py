@@ -16,7 +16,7 @@ from commands import Command
 from projects import write
 from tenancies import DynamoDb
 
-from lakeward.adapters.dynamodb.lease import DynamoDbLease
+from lakeward.adapters.leases.dynamodb.lease import DynamoDbLease
 from lakeward.adapters.memory import MemoryLease
 from lakeward.core.ports import Term
 from lakeward.entrypoints.runtime.locks.writer_lease import Tenure

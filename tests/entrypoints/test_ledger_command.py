@@ -8,7 +8,7 @@ import small_lake
 from commands import Command
 from projects import write
 
-from lakeward.adapters.sqlite_ledger import SqliteLedger
+from lakeward.adapters.ledgers.sqlite import SqliteLedger
 from lakeward.core.ledger.objects import Notes, ObjectRecord, ObjectState, SourceObject
 
 S = ObjectState

@@ -418,8 +418,8 @@ def test_a_ledger_that_cannot_be_used_keeps_nobody_from_being_told(
     def fails(*_: object) -> None:
         raise TableError("the disk is full", todo="Make room.")
 
-    monkeypatch.setattr("lakeward.adapters.sqlite_ledger.SqliteLedger.account", fails)
-    monkeypatch.setattr("lakeward.adapters.sqlite_ledger.SqliteLedger.write", fails)
+    monkeypatch.setattr("lakeward.adapters.ledgers.sqlite.SqliteLedger.account", fails)
+    monkeypatch.setattr("lakeward.adapters.ledgers.sqlite.SqliteLedger.write", fails)
     assert pipeline.run().code == 4
     assert entries(hook) == [[("shop.orders", "TableError"), ("shop.lines", "TableError")]]
 

@@ -15,7 +15,7 @@ from hiding_queue import HidingQueue
 from structlog.testing import capture_logs
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
-from lakeward.adapters.poll import Poll
+from lakeward.adapters.queues.poll import Poll
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position

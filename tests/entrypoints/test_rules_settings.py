@@ -10,7 +10,7 @@ import shop
 from commands import Command
 from projects import MEMORY, write
 
-from lakeward.adapters.secrets import EnvironmentSecrets
+from lakeward.adapters.secrets.local import EnvironmentSecrets
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Type

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from projects import write
 
 from lakeward.adapters.formats.hudi import lake as hudi_lake
-from lakeward.adapters.sqlite_ledger import SqliteLedger
+from lakeward.adapters.ledgers.sqlite import SqliteLedger
 from lakeward.core.checks.source_clock import SLACK, Ahead
 from lakeward.core.errors import LakewardError, StoreUnreachable, TableError
 from lakeward.core.events import Position

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from tenancies import DynamoDb
 
 from lakeward.adapters.memory import MemoryTarget
-from lakeward.adapters.settings_file import SettingsFile
+from lakeward.adapters.settings_stores.file import SettingsFile
 from lakeward.core.dimension import Dimension, Ordered, TableName
 from lakeward.core.errors import ConfigError, LakewardError, PluginError, StoreUnreachable, TableError
 from lakeward.core.ports import Standing
@@ -320,7 +320,7 @@ class SilentBoard(SettingsFile):
 def test_a_warning_of_what_cannot_be_written_back_says_no_more_than_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakeward.adapters.settings_file.SettingsFile", SilentBoard)
+    monkeypatch.setattr("lakeward.adapters.settings_stores.file.SettingsFile", SilentBoard)
     opened(tmp_path, {"tables": {"shop.orders": FINE}})
     document = run(str(tmp_path / "lakeward.toml"), log="off")
     assert document["warnings"] == [

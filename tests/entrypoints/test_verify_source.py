@@ -14,8 +14,9 @@ from commands import Command
 from projects import MEMORY, write
 from small_history import HISTORY
 
-from lakeward.adapters import jdbc, memory
+from lakeward.adapters import memory
 from lakeward.adapters.memory import MemoryLedger, MemoryTable, MemoryTarget
+from lakeward.adapters.sources import jdbc
 from lakeward.core.checks.log_restart import LOG_ALARM
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import StoreUnreachable, TableError

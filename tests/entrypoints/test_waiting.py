@@ -11,7 +11,7 @@ from commands import Command
 from fake_broker import FakeBroker
 from projects import write
 
-from lakeward.adapters import kafka
+from lakeward.adapters.sources import kafka
 from lakeward.core.errors import StoreUnreachable
 
 SOURCE = """

@@ -33,8 +33,8 @@ from policies import REGION, Stack
 from spark import QUICKLY_COMPILED
 from state_machines import ROLE, StepFunctions, wait_until
 
-from lakeward.adapters.dms.writer import Change, DmsWriter, Style
-from lakeward.adapters.s3.access import split
+from lakeward.adapters.aws.s3.access import split
+from lakeward.adapters.sources.dms.writer import Change, DmsWriter, Style
 from lakeward.adapters.spark.session.compatibility import line
 from lakeward.adapters.spark.session.jars import fetch, locked
 from lakeward.core.dimension import TableName

@@ -16,17 +16,23 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
 
-from lakeward.adapters.files.columns import with_mapping
-from lakeward.adapters.files.frames import _rows
-from lakeward.adapters.files.local_reading import LocalMessages, read_lines_of, read_local, read_rows, why_not_local
-from lakeward.adapters.files.local_rows import RowLists
-from lakeward.adapters.files.local_tables import to_table
-from lakeward.adapters.files.looking import File, with_schema
-from lakeward.adapters.files.messages import with_versions
-from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.landed.csv_frames import WHOLE_FILES
-from lakeward.adapters.landed.reading import Numbered, file_frame
-from lakeward.adapters.messages.debezium import Debezium
+from lakeward.adapters.sources.files.column_mapping import with_mapping
+from lakeward.adapters.sources.files.event_frame import _rows
+from lakeward.adapters.sources.files.file_columns import File, with_schema
+from lakeward.adapters.sources.files.json_lines.messages import with_versions
+from lakeward.adapters.sources.files.local.arrow_tables import to_table
+from lakeward.adapters.sources.files.local.line_reader import (
+    LocalMessages,
+    read_lines_of,
+    read_local,
+    read_rows,
+    why_not_local,
+)
+from lakeward.adapters.sources.files.local.rows import RowLists
+from lakeward.adapters.sources.files.table_files import TableFiles
+from lakeward.adapters.sources.messages.debezium import Debezium
+from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES
+from lakeward.adapters.sources.rows.read_spec import Numbered, file_frame
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.source_rows import LINE, NAME, before_column
 from lakeward.adapters.spark.sql.inline_rows import as_json

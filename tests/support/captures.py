@@ -11,7 +11,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import UNSET, Sequences
 from lakeward.core.schema import Column, Schema, parse_type

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from lakeward.adapters.landed.csv import Dialect
-from lakeward.adapters.landed.layout import OP, Expected, find_layout
+from lakeward.adapters.sources.csv.layout import OP, Expected, find_layout
+from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Column, Schema, parse_type

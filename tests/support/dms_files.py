@@ -6,10 +6,10 @@ import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakeward.adapters.dms.names import known_name
-from lakeward.adapters.dms.writer import Style
-from lakeward.adapters.landed.csv import records
-from lakeward.adapters.landed.layout import OP, TIME, Expected, find_layout
+from lakeward.adapters.sources.csv.layout import OP, TIME, Expected, find_layout
+from lakeward.adapters.sources.csv.parser import records
+from lakeward.adapters.sources.dms.paths.file_names import known_name
+from lakeward.adapters.sources.dms.writer import Style
 from lakeward.core.dimension import Dimension
 
 

@@ -11,12 +11,12 @@ from random import Random
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from lakeward.adapters.dms import options as model
-from lakeward.adapters.dms.dates import FORMS
-from lakeward.adapters.dms.writer import Change, DmsWriter, Row, Style
-from lakeward.adapters.landed.csv import Dialect
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Places
+from lakeward.adapters.sources.csv.parser import Dialect
+from lakeward.adapters.sources.dms import options as model
+from lakeward.adapters.sources.dms.paths.date_folders import FORMS
+from lakeward.adapters.sources.dms.writer import Change, DmsWriter, Row, Style
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import UNSET, Operation
 from lakeward.core.schema import Column, Schema, parse_type

@@ -6,7 +6,7 @@ from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from lakeward.adapters.kafka.broker import Offsets, Record, Topic
+from lakeward.adapters.sources.kafka.broker import Offsets, Record, Topic
 
 _IDS = count(1)
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from lakeward.adapters.jdbc import read_options
-from lakeward.adapters.jdbc.reader import Query
-from lakeward.adapters.jdbc.source import JdbcSource, make_source
+from lakeward.adapters.sources.jdbc import read_options
+from lakeward.adapters.sources.jdbc.database.queries import Query
+from lakeward.adapters.sources.jdbc.source import JdbcSource, make_source
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import StoreUnreachable
 from lakeward.core.ledger.full_loads import Load

@@ -16,11 +16,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.files.form import MESSAGES
-from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.files.source import FilesSource
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Places
+from lakeward.adapters.sources.files.form import MESSAGES
+from lakeward.adapters.sources.files.options import FilesOptions
+from lakeward.adapters.sources.files.source import FilesSource
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Places
 from lakeward.adapters.spark.frames.event_frame import SKIPPED
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.sql import names

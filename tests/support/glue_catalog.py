@@ -11,7 +11,7 @@ import boto3
 import pytest
 from buckets import ENVIRONMENT, Buckets
 
-from lakeward.adapters.glue.catalog import GlueCatalog
+from lakeward.adapters.registrations.glue.catalog import GlueCatalog
 from lakeward.plugins.testing import FoundEntry
 
 

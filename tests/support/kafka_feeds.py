@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 from fake_broker import FakeBroker
 
-from lakeward.adapters import kafka
-from lakeward.adapters.kafka.source import KafkaSource
+from lakeward.adapters.sources import kafka
+from lakeward.adapters.sources.kafka.source import KafkaSource
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger.objects import Past, SourceObject, Taken

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tenancies import DynamoDb
 
-from lakeward.adapters.dynamodb import access
-from lakeward.adapters.dynamodb.ledger import DynamoDbLedger
+from lakeward.adapters.aws.dynamodb import access
+from lakeward.adapters.ledgers.dynamodb.ledger import DynamoDbLedger
 
 NUMBERS = count(1)
 KEYS = {

@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.dms.names import PLACES
-from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.files.source import FilesSource
-from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Places
-from lakeward.adapters.messages.message import UNAVAILABLE
+from lakeward.adapters.sources.dms.paths.file_names import PLACES
+from lakeward.adapters.sources.files.options import FilesOptions
+from lakeward.adapters.sources.files.source import FilesSource
+from lakeward.adapters.sources.files.table_files import TableFiles
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Places
+from lakeward.adapters.sources.messages.message import UNAVAILABLE
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, TableName, Within
 from lakeward.core.events import Sequences
 from lakeward.core.schema import Column, Schema, parse_type

@@ -20,7 +20,7 @@ from typing import IO, Any
 import pyarrow as pa
 from commands import Ended
 
-from lakeward.adapters.s3.access import find_access, split
+from lakeward.adapters.aws.s3.access import find_access, split
 
 
 @dataclass

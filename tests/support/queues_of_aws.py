@@ -14,8 +14,8 @@ import pytest
 from buckets import ENVIRONMENT, Buckets
 from moto.sqs import models
 
-from lakeward.adapters.sqs import access
-from lakeward.adapters.sqs.queue import SqsQueue
+from lakeward.adapters.queues.sqs import access
+from lakeward.adapters.queues.sqs.queue import SqsQueue
 from lakeward.plugins.testing import Bell
 from lakeward.plugins.testing.laws import queues
 

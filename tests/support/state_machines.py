@@ -34,7 +34,7 @@ from moto.stepfunctions.parser.asl.eval.program_state import ProgramRunning
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
 
-from lakeward.adapters.dynamodb import access
+from lakeward.adapters.aws.dynamodb import access
 from lakeward.entrypoints.lambdas.environment import LEASES, PIPELINE
 
 NUMBERS = count(1)

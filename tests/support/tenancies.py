@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from buckets import ENVIRONMENT, Buckets
 
-from lakeward.adapters.dynamodb import access
-from lakeward.adapters.dynamodb.lease import APART, DynamoDbLease
+from lakeward.adapters.aws.dynamodb import access
+from lakeward.adapters.leases.dynamodb.lease import APART, DynamoDbLease
 from lakeward.adapters.memory import MemoryLease
 from lakeward.plugins.testing import Tenancy
 

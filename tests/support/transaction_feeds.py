@@ -10,11 +10,11 @@ from random import Random
 
 from dms_files import content_of
 
-from lakeward.adapters.dms.names import read_transactions
-from lakeward.adapters.dms.transactions import find_layout, table_of
-from lakeward.adapters.dms.writer import Change, DmsWriter, Style, TransactionWriter
-from lakeward.adapters.landed.csv import Dialect, fields_in, records
-from lakeward.adapters.landed.layout import OP, OPERATIONS, Expected
+from lakeward.adapters.sources.csv.layout import OP, OPERATIONS, Expected
+from lakeward.adapters.sources.csv.parser import Dialect, fields_in, records
+from lakeward.adapters.sources.dms.paths.file_names import read_transactions
+from lakeward.adapters.sources.dms.transactions.layout import find_layout, table_of
+from lakeward.adapters.sources.dms.writer import Change, DmsWriter, Style, TransactionWriter
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.plugins.testing.simulated_database import SCHEMA, Features, State, feed

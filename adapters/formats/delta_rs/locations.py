@@ -13,9 +13,9 @@ from typing import Final
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from lakeward.adapters.aws.s3.access import JARS, Access, find_access, is_url, normal, refuse_other_scheme, split
 from lakeward.adapters.formats.shared.storage.folder import DiskFolder, Folder
 from lakeward.adapters.formats.shared.storage.table_folders import identifier, slug, warehouse
-from lakeward.adapters.s3.access import JARS, Access, find_access, is_url, normal, refuse_other_scheme, split
 from lakeward.adapters.spark.session.errors import said, unreachable
 from lakeward.adapters.spark.session.s3a import s3a_settings
 from lakeward.core.dimension import TableName

@@ -10,7 +10,7 @@ from typing import Final
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from lakeward.adapters.s3 import later
+from lakeward.adapters.aws.s3 import transient_errors
 from lakeward.adapters.spark.session.compatibility import condition_of, silence
 from lakeward.core.errors import EngineExhausted, EngineLost, StoreUnreachable
 
@@ -80,8 +80,12 @@ def exhausted(what: str, memory: str) -> EngineExhausted:
 
 def unreachable(what: str, error: BaseException) -> StoreUnreachable | None:
     """Return what to say where S3 did not answer Spark, Iceberg or Arrow; None where it is something else."""
-    is_so = later.is_of_arrow(error) or later.is_of_object_store(error) or not later.JAVA.isdisjoint(causes(error))
-    return later.later(what, said(error)) if is_so else None
+    is_so = (
+        transient_errors.is_of_arrow(error)
+        or transient_errors.is_of_object_store(error)
+        or not transient_errors.JAVA.isdisjoint(causes(error))
+    )
+    return transient_errors.later(what, said(error)) if is_so else None
 
 
 def root_cause(error: BaseException) -> tuple[str, str]:

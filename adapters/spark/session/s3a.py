@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from lakeward.adapters.s3.access import Access
+from lakeward.adapters.aws.s3.access import Access
 from lakeward.adapters.spark.session.compatibility import line
 
 _CREDENTIALS: Final[Mapping[str, str]] = {

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.sources.dms.options import DmsOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.deployment.intrinsics import NO_VALUE, Template, attribute, either, is_given, ref, sub

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.sources.dms.options import DmsOptions
 from lakeward.entrypoints.deployment.intrinsics import Template, attribute, ref
 from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
 from lakeward.entrypoints.deployment.policies import VERSION

@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from lakeward.adapters.metrics.embedded import embedded_lines
+from lakeward.adapters.metrics.cloudwatch import embedded_lines
 from lakeward.adapters.metrics.prometheus import MetricsServer
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.reporting.figures import PipelineFigures, TableFigures

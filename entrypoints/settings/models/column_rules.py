@@ -18,7 +18,7 @@ from pydantic import (
     NonNegativeInt,
 )
 
-from lakeward.adapters.landed.values import zone
+from lakeward.adapters.sources.landing.setting_values import zone
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import parse_type
 from lakeward.core.shaping import column_rules as rules

@@ -14,8 +14,8 @@ import pytest
 from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
 
-from lakeward.adapters.aws.parameters import build
-from lakeward.adapters.aws.published import read_pipeline, read_tables
+from lakeward.adapters.settings_stores.published_pipeline import read_pipeline, read_tables
+from lakeward.adapters.settings_stores.ssm import build
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.settings.layers import merge

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from lakeward.adapters.aws.s3_events import MessageContent, read_message
+from lakeward.adapters.aws.s3.events import MessageContent, read_message
 
 EVENTS: Final = Path(__file__).parent / "events"
 

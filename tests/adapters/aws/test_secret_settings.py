@@ -13,8 +13,8 @@ import pytest
 from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
 
-from lakeward.adapters.aws.hudi_job import read_parameters
-from lakeward.adapters.aws.secret_settings import build
+from lakeward.adapters.settings_stores.hudi_job import read_parameters
+from lakeward.adapters.settings_stores.secrets_manager import build
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.startup.context import open_settings

@@ -12,8 +12,8 @@ import pytest
 from botocore.exceptions import ClientError
 from buckets import ENVIRONMENT, Buckets
 
-from lakeward.adapters.aws import service_errors
-from lakeward.adapters.aws.secrets import AwsSecrets, ParameterStore, SecretsManager
+from lakeward.adapters.aws import service_clients
+from lakeward.adapters.secrets.aws import AwsSecrets, ParameterStore, SecretsManager
 from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.options import _named_secret
@@ -123,7 +123,7 @@ def test_without_credentials_or_boto3_it_is_said_so(store: AwsSecrets, monkeypat
         monkeypatch.delenv(name)
     with pytest.raises(ConfigError, match="there are no credentials"):
         store.read("/shop/plain")
-    monkeypatch.setattr(service_errors, "find_spec", lambda _: None)
+    monkeypatch.setattr(service_clients, "find_spec", lambda _: None)
     with pytest.raises(SetupError, match="boto3 is not installed"):
         store.read("/shop/plain")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.adapters.catalogue.ddl import tables
+from lakeward.adapters.catalogues.ddl import tables
 from lakeward.core.errors import ConfigError
 from lakeward.core.settings.source_catalogue import SourceTable
 

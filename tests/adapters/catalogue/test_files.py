@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.catalogue import build_file
+from lakeward.adapters.catalogues import build_file
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError
 from lakeward.core.ports import SourceCatalogue

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lakeward.adapters.catalogue import java
+from lakeward.adapters.catalogues import java
 
 
 def test_java_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import servers
 
-from lakeward.adapters.catalogue import build_jdbc
-from lakeward.adapters.catalogue.jdbc import Native, type_of
-from lakeward.adapters.secrets import EnvironmentSecrets
+from lakeward.adapters.catalogues import build_jdbc
+from lakeward.adapters.catalogues.jdbc import Native, type_of
+from lakeward.adapters.secrets.local import EnvironmentSecrets
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError
 from lakeward.core.ports import SourceCatalogue

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from buckets import Buckets
 
-from lakeward.adapters.dms import sharing
-from lakeward.adapters.dms.names import STANDARD
-from lakeward.adapters.dms.sharing import SharedFiles
-from lakeward.adapters.dms.staged import Staged
-from lakeward.adapters.dms.staged_rows import BucketRows
-from lakeward.adapters.dms.transactions import key_of
-from lakeward.adapters.landed.csv import Dialect
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Place, Places
-from lakeward.adapters.landed.staging_prefix import StagingPrefix
+from lakeward.adapters.sources.csv.parser import Dialect
+from lakeward.adapters.sources.dms.paths.file_names import STANDARD
+from lakeward.adapters.sources.dms.transactions import shared_files
+from lakeward.adapters.sources.dms.transactions.layout import key_of
+from lakeward.adapters.sources.dms.transactions.shared_files import SharedFiles
+from lakeward.adapters.sources.dms.transactions.staged_rows import BucketRows
+from lakeward.adapters.sources.dms.transactions.staged_tables import Staged
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Place, Places
+from lakeward.adapters.sources.staging.prefix import StagingPrefix
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger.objects import Past, SourceObject
@@ -80,7 +80,7 @@ def landed(tmp_path: Path, s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> Land
     for name in (FIRST, SECOND):
         (tmp_path / "landing" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "landing" / name).write_text("I,item,shop,1,a\n", encoding="utf-8")
-    monkeypatch.setattr(sharing, "Splitter", found.splitter)
+    monkeypatch.setattr(shared_files, "Splitter", found.splitter)
     return found
 
 
@@ -95,7 +95,7 @@ def test_rows_wait_in_the_bucket_until_tables_have_them(landed: Landed, monkeypa
     assert [item.name for item in items] == [FIRST, SECOND]
     assert landed.parts() == sorted(["item", "orders"], key=lambda name: key_of(TableName("shop", name)))
     asked: list[Any] = []
-    monkeypatch.setattr(sharing, "rows_of", lambda _, parts: asked.append(parts))
+    monkeypatch.setattr(shared_files, "rows_of", lambda _, parts: asked.append(parts))
     shared.rows(ITEM, items)
     ((path, names),) = asked[0].items()
     assert path.startswith(f"s3://{landed.bucket}/staging/shop/dms/")
@@ -114,7 +114,7 @@ def test_rows_that_are_gone_are_read_again(landed: Landed, monkeypatch: pytest.M
     for key in landed.s3.keys(landed.bucket):
         if key != FOREIGN:
             landed.s3.client.delete_object(Bucket=landed.bucket, Key=key)
-    monkeypatch.setattr(sharing, "rows_of", lambda _, parts: parts)
+    monkeypatch.setattr(shared_files, "rows_of", lambda _, parts: parts)
     shared.rows(ITEM, items)
     assert (len(landed.reads), sorted(landed.parts())) == (2, ["item", "orders"])
 

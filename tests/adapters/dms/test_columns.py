@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.dms.columns import File, with_schema
-from lakeward.adapters.dms.options import DmsOptions
-from lakeward.adapters.landed.places import FileName
+from lakeward.adapters.sources.dms.file_columns import File, with_schema
+from lakeward.adapters.sources.dms.options import DmsOptions
+from lakeward.adapters.sources.landing.places import FileName
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.ledger.objects import SourceObject

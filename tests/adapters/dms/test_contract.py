@@ -11,7 +11,7 @@ import pytest
 from landed_feeds import Form, Line
 from pyspark.sql import SparkSession
 
-from lakeward.adapters import dms
+from lakeward.adapters.sources import dms
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.plugins.testing import Feed, Item, source_contract
 

@@ -25,14 +25,14 @@ from pyspark.sql import functions as F
 from spark import INTERPRETED
 from tries import tries
 
-from lakeward.adapters.dms import names as dms_names
-from lakeward.adapters.dms.options import DmsOptions
-from lakeward.adapters.dms.source import DmsSource
-from lakeward.adapters.landed import csv
-from lakeward.adapters.landed import layout as layouts
-from lakeward.adapters.landed.csv import Dialect, Field, records
-from lakeward.adapters.landed.csv_frames import WHOLE_FILES
-from lakeward.adapters.landed.layout import BEFORE, OP, OPERATIONS, SEQUENCE, TIME, Expected, find_layout
+from lakeward.adapters.sources.csv import layout as layouts
+from lakeward.adapters.sources.csv import parser
+from lakeward.adapters.sources.csv.layout import BEFORE, OP, OPERATIONS, SEQUENCE, TIME, Expected, find_layout
+from lakeward.adapters.sources.csv.parser import Dialect, Field, records
+from lakeward.adapters.sources.dms.options import DmsOptions
+from lakeward.adapters.sources.dms.paths import file_names as dms_names
+from lakeward.adapters.sources.dms.source import DmsSource
+from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.sql import names
 from lakeward.core.events import LOAD_SEQUENCE, UNSET
@@ -197,14 +197,14 @@ def as_text(_written: int, counter: int, _period: object) -> int:
     return counter
 
 
-QUOTED = csv._quoted
+QUOTED = parser._quoted
 BROKEN: dict[str, tuple[Any, str, Any]] = {
-    "a quoted NULL text is NULL": (csv, "_quoted", quoted_is_null),
+    "a quoted NULL text is NULL": (parser, "_quoted", quoted_is_null),
     "CR LF is not seen": (layouts, "_is_crlf", lambda *_, **__: False),
     "the time of a file in a date folder is not looked at": (dms_names, "_dated", as_text),
     "hours of a zone that is ahead are not told apart": (dms_names, "_AHEAD", dict.fromkeys(("HH", "DD", "MM"), 2)),
     "a hexadecimal counter is a decimal one": (dms_names, "_LOAD", re.compile("LOAD(?P<counter>[0-9]{8})$")),
-    "a text that was not sent is a text": (csv, "_null_or", lambda value, _: value),
+    "a text that was not sent is a text": (parser, "_null_or", lambda value, _: value),
 }
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.dms import build
-from lakeward.adapters.dms.names import PLACES, STANDARD, Names
-from lakeward.adapters.landed.csv import Dialect
-from lakeward.adapters.landed.folder import HEAD_BYTES, MOST_HEAD_BYTES, Folder
-from lakeward.adapters.landed.layout import OP, Expected, find_layout
-from lakeward.adapters.landed.places import Place, Places
-from lakeward.adapters.landed.store import LocalStore
+from lakeward.adapters.sources.csv.layout import OP, Expected, find_layout
+from lakeward.adapters.sources.csv.parser import Dialect
+from lakeward.adapters.sources.dms import build
+from lakeward.adapters.sources.dms.paths.file_names import PLACES, STANDARD, Names
+from lakeward.adapters.sources.landing.folder import HEAD_BYTES, MOST_HEAD_BYTES, Folder
+from lakeward.adapters.sources.landing.local_store import LocalStore
+from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.schema import Column, Schema, Type

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.dms import build_landing
+from lakeward.adapters.sources.dms import build_landing
 from lakeward.core.dimension import TableName
 from lakeward.plugins import Runtime
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.adapters.dms.dates import FORMS, find_period, folder_of
-from lakeward.adapters.dms.names import FileName, Names, known_name, listed_from, read_name
+from lakeward.adapters.sources.dms.paths.date_folders import FORMS, find_period, folder_of
+from lakeward.adapters.sources.dms.paths.file_names import FileName, Names, known_name, listed_from, read_name
 
 
 def order(name: str) -> int:

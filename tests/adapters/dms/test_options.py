@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.sources.dms.options import DmsOptions
 from lakeward.core.errors import ConfigError
 from lakeward.plugins.options import validated
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.adapters.dms.options import DmsOptions, place
-from lakeward.adapters.dms.source import DmsSource
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Places
+from lakeward.adapters.sources.dms.options import DmsOptions, place
+from lakeward.adapters.sources.dms.source import DmsSource
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ports import CsvForm, TableDescription

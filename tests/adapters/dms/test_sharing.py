@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from lakeward.adapters.dms import sharing
-from lakeward.adapters.dms.names import STANDARD
-from lakeward.adapters.dms.sharing import REFUSED_FOR, SharedFiles
-from lakeward.adapters.dms.staged import Staged
-from lakeward.adapters.dms.transactions import key_of
-from lakeward.adapters.landed.csv import Dialect
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Place, Places
+from lakeward.adapters.sources.csv.parser import Dialect
+from lakeward.adapters.sources.dms.paths.file_names import STANDARD
+from lakeward.adapters.sources.dms.transactions import shared_files
+from lakeward.adapters.sources.dms.transactions.layout import key_of
+from lakeward.adapters.sources.dms.transactions.shared_files import REFUSED_FOR, SharedFiles
+from lakeward.adapters.sources.dms.transactions.staged_tables import Staged
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SourceError, StoreUnreachable
 from lakeward.core.ledger.objects import Past, SourceObject
@@ -77,7 +77,7 @@ def landed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Landed:
     for name in (FIRST, SECOND):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("I,item,shop,1,a\n", encoding="utf-8")
-    monkeypatch.setattr(sharing, "Splitter", spark.splitter)
+    monkeypatch.setattr(shared_files, "Splitter", spark.splitter)
     folder, staged = Folder(root, Places(Place(STANDARD, shared="cdc"))), Staged(tmp_path / "staged")
     found: Landed
     shared = SharedFiles(folder, staged, lambda: None, Dialect(), (ITEM,), lambda: found.now)  # type: ignore[arg-type,return-value]
@@ -183,7 +183,7 @@ def test_each_file_is_read_where_it_was_staged_last(
     (tmp_path / "landing" / FIRST).write_text("I,item,shop,1,a\nU,item,shop,1,b\n", encoding="utf-8")
     landed.take()
     asked: list[Mapping[str, Sequence[str]]] = []
-    monkeypatch.setattr(sharing, "rows_of", lambda _, parts: asked.append(parts))
+    monkeypatch.setattr(shared_files, "rows_of", lambda _, parts: asked.append(parts))
     landed.shared.rows(ITEM, landed.listed())
     shares, staged = landed.shared.staged.shares(ITEM), landed.shared.staged
     assert asked == [{str(staged.part(shares[name])): [name] for name in (FIRST, SECOND)}]

@@ -8,8 +8,8 @@ import pytest
 from project import Project
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.dms import source
-from lakeward.adapters.dms.source import DmsSource
+from lakeward.adapters.sources.dms import source
+from lakeward.adapters.sources.dms.source import DmsSource
 from lakeward.core.pipeline.job import Prepared
 from lakeward.core.pipeline.preparation import prepare
 from lakeward.entrypoints.container import Container

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.dms.staged import Share, Staged
-from lakeward.adapters.dms.transactions import key_of
+from lakeward.adapters.sources.dms.transactions.layout import key_of
+from lakeward.adapters.sources.dms.transactions.staged_tables import Share, Staged
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError, TableError
 from lakeward.core.ledger.objects import SourceObject

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.dms import build_statistics
+from lakeward.adapters.sources.dms import build_statistics
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ledger.full_loads import Told

@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transaction_feeds import CDC_PATH, TABLES, Content, SharedFeed, Telling, dimension_of, read_feed, write_feed
 
-from lakeward.adapters.dms.names import read_name, read_transactions
-from lakeward.adapters.dms.transactions import find_layout, spelled, table_of
-from lakeward.adapters.dms.writer import Change, DmsWriter, Style, TransactionWriter
-from lakeward.adapters.landed.csv import Dialect, fields, fields_in, records
-from lakeward.adapters.landed.layout import OP, OPERATIONS, TIME, Expected, has_crlf
-from lakeward.adapters.landed.places import OWN_FOLDER
 from lakeward.adapters.memory import Frame, MemoryLedger, MemorySource, MemoryTarget
+from lakeward.adapters.sources.csv.layout import OP, OPERATIONS, TIME, Expected, has_crlf
+from lakeward.adapters.sources.csv.parser import Dialect, fields, fields_in, records
+from lakeward.adapters.sources.dms.paths.file_names import read_name, read_transactions
+from lakeward.adapters.sources.dms.transactions.layout import find_layout, spelled, table_of
+from lakeward.adapters.sources.dms.writer import Change, DmsWriter, Style, TransactionWriter
+from lakeward.adapters.sources.landing.places import OWN_FOLDER
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SchemaConflict, SourceError
 from lakeward.core.events import ChangeEvent, Operation

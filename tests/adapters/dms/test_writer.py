@@ -14,11 +14,11 @@ from dms_files import content_of, rows_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakeward.adapters.dms.names import PLACES
-from lakeward.adapters.dms.writer import Change, DmsWriter, Style
-from lakeward.adapters.landed.csv import BOM, Dialect
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.footers import footer
+from lakeward.adapters.sources.csv.parser import BOM, Dialect
+from lakeward.adapters.sources.dms.paths.file_names import PLACES
+from lakeward.adapters.sources.dms.writer import Change, DmsWriter, Style
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.rows.parquet_footers import footer
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation
 from lakeward.core.schema import Column, Schema, Type, parse_type

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.dms.options import DmsOptions, place
-from lakeward.adapters.dms.source import DmsSource
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Places
+from lakeward.adapters.sources.dms.options import DmsOptions, place
+from lakeward.adapters.sources.dms.source import DmsSource
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ports import Entry
 from lakeward.core.schema import Column, Schema, parse_type

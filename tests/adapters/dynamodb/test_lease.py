@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tenancies import Clock, DynamoDb
 
-from lakeward.adapters.dynamodb.lease import APART
+from lakeward.adapters.leases.dynamodb.lease import APART
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Term
 from lakeward.plugins.testing import Tenancy, lease_contract

@@ -14,9 +14,9 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from fake_dynamodb import FakeDynamoDb
 from ledger_tables import LedgerTable
 
-from lakeward.adapters.dynamodb import ledger as module
-from lakeward.adapters.dynamodb.head import Head
-from lakeward.adapters.dynamodb.ledger import DynamoDbLedger
+from lakeward.adapters.ledgers.dynamodb import ledger as module
+from lakeward.adapters.ledgers.dynamodb.head import Head
+from lakeward.adapters.ledgers.dynamodb.ledger import DynamoDbLedger
 from lakeward.adapters.memory import MemoryLedger
 from lakeward.core.errors import ConfigError, StoreUnreachable, TableError
 from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState, SourceObject

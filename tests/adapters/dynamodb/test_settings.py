@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
 
-from lakeward.adapters.dynamodb.settings import ControlTable, WrittenControlTable, build
+from lakeward.adapters.settings_stores.dynamodb import ControlTable, WrittenControlTable, build
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.ports import StatusBoard, TableStatus
 from lakeward.entrypoints.api import run
@@ -135,7 +135,7 @@ def test_a_table_that_asks_to_be_left_alone_may_be_asked_again(
     def refuse(*_: object, **__: object) -> None:
         raise ClientError({"Error": {"Code": "ProvisionedThroughputExceededException"}}, "Scan")  # type: ignore[typeddict-item]
 
-    monkeypatch.setattr("lakeward.adapters.dynamodb.settings._scan", refuse)
+    monkeypatch.setattr("lakeward.adapters.settings_stores.dynamodb._scan", refuse)
     with pytest.raises(StoreUnreachable, match=f"dynamodb table {control} cannot be read now"):
         ControlTable(control).read()
 
@@ -194,7 +194,7 @@ def test_what_cannot_be_written_back_is_a_warning_and_ends_no_run(
     for back in ("true", "false"):
         file.write_text(file.read_text("utf-8").replace("write_back = true", f"write_back = {back}"), "utf-8")
         with monkeypatch.context() as patched:
-            patched.setattr("lakeward.adapters.dynamodb.settings.WrittenControlTable._update", _refused)
+            patched.setattr("lakeward.adapters.settings_stores.dynamodb.WrittenControlTable._update", _refused)
             document = run(str(file), log="off")
         assert document["exit_code"] == 0
         said = f"could not be written back: dynamodb table {control}, item shop.orders may not be written (AWS"

@@ -7,12 +7,12 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from buckets import Buckets
 from tenancies import DynamoDb
 
-from lakeward.adapters import dynamodb as plugin
-from lakeward.adapters.dynamodb import access
-from lakeward.adapters.dynamodb.lease import DynamoDbLease
-from lakeward.adapters.dynamodb.ledger import DynamoDbLedger
-from lakeward.adapters.dynamodb.purpose import LEDGER
-from lakeward.adapters.dynamodb.words import told
+from lakeward.adapters.aws import dynamodb as plugin
+from lakeward.adapters.aws.dynamodb import access
+from lakeward.adapters.aws.dynamodb.error_messages import told
+from lakeward.adapters.aws.dynamodb.table_purpose import LEDGER
+from lakeward.adapters.leases.dynamodb.lease import DynamoDbLease
+from lakeward.adapters.ledgers.dynamodb.ledger import DynamoDbLedger
 from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
 from lakeward.plugins import Runtime
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.files import build_landing
+from lakeward.adapters.sources.files import build_landing
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.plugins import Runtime

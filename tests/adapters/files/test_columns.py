@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.files.columns import writings
-from lakeward.adapters.files.fields import refuse_both
-from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.files.source import FilesSource
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Places
-from lakeward.adapters.messages.connect import columns_of
-from lakeward.adapters.messages.wire import Wire, value_of
+from lakeward.adapters.sources.files.column_mapping import writings
+from lakeward.adapters.sources.files.named_fields import refuse_both
+from lakeward.adapters.sources.files.options import FilesOptions
+from lakeward.adapters.sources.files.source import FilesSource
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Places
+from lakeward.adapters.sources.messages.connect_schema import columns_of
+from lakeward.adapters.sources.messages.json.wire_format import Wire, value_of
 from lakeward.adapters.spark.sql.casts import TextFormat, to_type
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict

@@ -14,7 +14,7 @@ import pytest
 from landed_feeds import Form, Line
 from pyspark.sql import SparkSession
 
-from lakeward.adapters import files
+from lakeward.adapters.sources import files
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.schema import Column, parse_type
 from lakeward.plugins.testing import Feed, Item, source_contract

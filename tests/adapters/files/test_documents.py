@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.files.documents import NO_OBJECT, Documents, text_of
+from lakeward.adapters.sources.files.local.values.documents import NO_OBJECT, Documents, text_of
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 
 SCHEMA = {"type": "struct", "fields": [{"type": "string", "field": f"column{n}"} for n in range(20)]}

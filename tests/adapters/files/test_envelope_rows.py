@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.files.envelope_rows import EnvelopeRows
-from lakeward.adapters.files.frames import frame_of
-from lakeward.adapters.files.lines import read_lines
-from lakeward.adapters.files.looking import look_at
-from lakeward.adapters.messages.decoded import UNDECODED
-from lakeward.adapters.messages.envelopes import IS_DECODED
+from lakeward.adapters.sources.files.event_frame import frame_of
+from lakeward.adapters.sources.files.file_columns import look_at
+from lakeward.adapters.sources.files.json_lines.envelope_rows import EnvelopeRows
+from lakeward.adapters.sources.files.json_lines.frames import read_lines
+from lakeward.adapters.sources.messages.decoded import UNDECODED
+from lakeward.adapters.sources.messages.envelopes import IS_DECODED
 from lakeward.core.dimension import ORDERED, Lateness, Within
 from lakeward.core.ledger.objects import SourceObject
 from tests.adapters.files.test_small_lines import rows_of

@@ -13,8 +13,8 @@ from both_readers import ask_both
 from line_feeds import IN_THE_GATE, LONG, TYPES, odd_feeds, real_feeds, table_of
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.files.local_reading import read_lines_of, read_rows, why_not_local
-from lakeward.adapters.files.local_rows import Line
+from lakeward.adapters.sources.files.local.line_reader import read_lines_of, read_rows, why_not_local
+from lakeward.adapters.sources.files.local.rows import Line
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.source_rows import HAS_IMAGE
 from lakeward.core.dimension import Match

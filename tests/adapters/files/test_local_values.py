@@ -6,9 +6,9 @@ from math import copysign
 
 import pytest
 
-from lakeward.adapters.files.documents import Documents, Double
-from lakeward.adapters.files.local_values import reader_of
-from lakeward.adapters.messages.wire import Writing
+from lakeward.adapters.sources.files.local.values.documents import Documents, Double
+from lakeward.adapters.sources.files.local.values.typed_values import reader_of
+from lakeward.adapters.sources.messages.json.wire_format import Writing
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.core.schema import Type
 

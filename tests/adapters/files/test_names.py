@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.files.names import FileNames, of_sinks, time_of
-from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Part, Place, Places
-from lakeward.adapters.landed.taking import choose
+from lakeward.adapters.sources.files.options import FilesOptions
+from lakeward.adapters.sources.files.paths.file_names import FileNames, of_sinks, time_of
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.object_selection import choose
+from lakeward.adapters.sources.landing.places import Part, Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, SourceError
 from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from lakeward.adapters.files.options import FilesOptions, FilesTableOptions
+from lakeward.adapters.sources.files.options import FilesOptions, FilesTableOptions
 
 
 @pytest.mark.parametrize(("line", "places"), [("record", "source"), ("value", "arrival")])

@@ -16,13 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from lakeward.adapters.files.looking import look_at, with_schema
-from lakeward.adapters.files.options import FilesOptions, FilesTableOptions
-from lakeward.adapters.files.path_columns import HIVE_NULL, folder_values, folders_of_no_column, path_cells
-from lakeward.adapters.files.source import FilesSource
-from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Place, Places
+from lakeward.adapters.sources.files.file_columns import look_at, with_schema
+from lakeward.adapters.sources.files.options import FilesOptions, FilesTableOptions
+from lakeward.adapters.sources.files.paths.path_columns import (
+    HIVE_NULL,
+    folder_values,
+    folders_of_no_column,
+    path_cells,
+)
+from lakeward.adapters.sources.files.source import FilesSource
+from lakeward.adapters.sources.files.table_files import TableFiles
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.events import UNSET

@@ -15,13 +15,13 @@ from both_readers import Feed, ask_both
 from line_feeds import table_of
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.files.local_reading import LocalMessages, read_rows
-from lakeward.adapters.files.local_rows import Line
-from lakeward.adapters.files.looking import File, with_schema
-from lakeward.adapters.files.messages import fill_versions
-from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.files.written import cells_of_line, reading_of
-from lakeward.adapters.messages.debezium import Debezium
+from lakeward.adapters.sources.files.file_columns import File, with_schema
+from lakeward.adapters.sources.files.json_lines.messages import fill_versions
+from lakeward.adapters.sources.files.json_lines.quarantined_cells import cells_of_line, reading_of
+from lakeward.adapters.sources.files.local.line_reader import LocalMessages, read_rows
+from lakeward.adapters.sources.files.local.rows import Line
+from lakeward.adapters.sources.files.table_files import TableFiles
+from lakeward.adapters.sources.messages.debezium import Debezium
 from lakeward.adapters.spark.frames.source_rows import MISFIT
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ports import Entry

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.adapters.files.damage import has_others_alone
-from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, tables_beside
+from lakeward.adapters.sources.files.damage import has_others_alone
+from lakeward.adapters.sources.files.json_lines.other_tables import HAS_OTHER, has_own_folder, tables_beside
+from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.spark.frames.event_frame import SKIPPED, Group
 from lakeward.core.dimension import TableName
 from lakeward.core.merge.change_log import Reason

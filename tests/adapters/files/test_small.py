@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.files.looking import alike, look_at_each, with_schema
-from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.files.small import read_here
-from lakeward.adapters.files.small_lines import SmallLines
-from lakeward.adapters.files.source import FilesSource
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Places
+from lakeward.adapters.sources.files.file_columns import alike, look_at_each, with_schema
+from lakeward.adapters.sources.files.local.event_frame import read_here
+from lakeward.adapters.sources.files.local.json_lines import SmallLines
+from lakeward.adapters.sources.files.options import FilesOptions
+from lakeward.adapters.sources.files.source import FilesSource
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Places
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import LocalFrame, in_spark
 from lakeward.adapters.spark.session.compatibility import to_arrow

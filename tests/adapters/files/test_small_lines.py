@@ -18,19 +18,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from structlog.testing import capture_logs
 
-from lakeward.adapters.files.frames import ODD, frame_of
-from lakeward.adapters.files.lines import STRANGE
-from lakeward.adapters.files.local_reading import read_lines_of, read_rows
-from lakeward.adapters.files.looking import File, with_schema
-from lakeward.adapters.files.message_cautions import NO_PLACE
-from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.files.sharing import HAS_OTHER
-from lakeward.adapters.files.small_lines import SmallLines
-from lakeward.adapters.files.source import FilesSource
-from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Places
-from lakeward.adapters.messages.decoded import OTHER_TABLE, ROWS_GONE
+from lakeward.adapters.sources.files.event_frame import ODD, frame_of
+from lakeward.adapters.sources.files.file_columns import File, with_schema
+from lakeward.adapters.sources.files.json_lines.frames import STRANGE
+from lakeward.adapters.sources.files.json_lines.message_warnings import NO_PLACE
+from lakeward.adapters.sources.files.json_lines.other_tables import HAS_OTHER
+from lakeward.adapters.sources.files.local.json_lines import SmallLines
+from lakeward.adapters.sources.files.local.line_reader import read_lines_of, read_rows
+from lakeward.adapters.sources.files.options import FilesOptions
+from lakeward.adapters.sources.files.source import FilesSource
+from lakeward.adapters.sources.files.table_files import TableFiles
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Places
+from lakeward.adapters.sources.messages.decoded import OTHER_TABLE, ROWS_GONE
 from lakeward.adapters.spark.frames import local_source_rows
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame

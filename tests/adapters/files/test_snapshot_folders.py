@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.adapters.files.snapshot_folders import refuse_nested, snapshot_folder
+from lakeward.adapters.sources.files.paths.snapshot_folders import refuse_nested, snapshot_folder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.files.landing import FilesLanding
-from lakeward.adapters.files.names import time_of
-from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.files.source import FilesSource
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Places
+from lakeward.adapters.sources.files.inventory import FilesLanding
+from lakeward.adapters.sources.files.options import FilesOptions
+from lakeward.adapters.sources.files.paths.file_names import time_of
+from lakeward.adapters.sources.files.source import FilesSource
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError, SourceError

@@ -13,7 +13,7 @@ import landed_feeds
 import pytest
 from landed_feeds import Form, Line
 
-from lakeward.adapters import files
+from lakeward.adapters.sources import files
 from lakeward.core.dimension import Dimension
 from lakeward.plugins.testing import Feed, Item
 from lakeward.plugins.testing.feeds import BEGIN, Law

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lakeward.adapters.files.looking import _has_other_keys
+from lakeward.adapters.sources.files.file_columns import _has_other_keys
 from lakeward.adapters.spark.session.compatibility import _described
 from lakeward.core.schema import parse_type
 

@@ -18,14 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.files.lines import as_messages, json_rows, strange
-from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.files.source import FilesSource
-from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.files.written import cells_of_line
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Places
-from lakeward.adapters.messages.decoded import OTHER_TABLE, to_rows
+from lakeward.adapters.sources.files.json_lines.frames import as_messages, json_rows, strange
+from lakeward.adapters.sources.files.json_lines.quarantined_cells import cells_of_line
+from lakeward.adapters.sources.files.options import FilesOptions
+from lakeward.adapters.sources.files.source import FilesSource
+from lakeward.adapters.sources.files.table_files import TableFiles
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Places
+from lakeward.adapters.sources.messages.decoded import OTHER_TABLE, to_rows
 from lakeward.adapters.spark.frames.source_rows import (
     BLANK,
     BROKEN,

@@ -12,9 +12,9 @@ from glue_catalog import Glue
 from moto.lakeformation.models import lakeformation_backends
 from pydantic import ValidationError
 
-from lakeward.adapters.glue import build
-from lakeward.adapters.glue.access import AccessOptions, LakeFormation
-from lakeward.adapters.glue.catalog import GlueCatalog
+from lakeward.adapters.registrations.glue import build
+from lakeward.adapters.registrations.glue.catalog import GlueCatalog
+from lakeward.adapters.registrations.glue.lake_formation import AccessOptions, LakeFormation
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.ports import DescribedColumn, TableDescription
 from lakeward.core.schema import parse_type

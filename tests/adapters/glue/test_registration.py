@@ -26,9 +26,9 @@ from lakeward.adapters.formats.delta_rs.description import description_of
 from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.hudi.lake import HudiLake
 from lakeward.adapters.formats.hudi.options import HudiOptions
-from lakeward.adapters.glue import build
-from lakeward.adapters.glue.catalog import GlueCatalog
-from lakeward.adapters.glue.entries import entry_of
+from lakeward.adapters.registrations.glue import build
+from lakeward.adapters.registrations.glue.catalog import GlueCatalog
+from lakeward.adapters.registrations.glue.entries import entry_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.ports import CsvForm, DescribedColumn, TableDescription

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
-from lakeward.adapters.jdbc import database
-from lakeward.adapters.jdbc.dialects import Dialect, dialect_of
-from lakeward.adapters.jdbc.reader import Query
+from lakeward.adapters.sources.jdbc.database import spark_reader
+from lakeward.adapters.sources.jdbc.database.dialects import Dialect, dialect_of
+from lakeward.adapters.sources.jdbc.database.queries import Query
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Column, parse_type
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
@@ -92,8 +92,8 @@ SNAPSHOT = Query(table=TABLE, columns=COLUMNS, key="id")
 LARGE = {"COUNT(*)": [["200001"]], "place IN (50002, 100003, 150004)": [["7"], ["7"], [None]]}
 
 
-def asked(connection: Connection, dialect: Dialect, query: Query = SNAPSHOT) -> database._Request:
-    return database._Request(connection, dialect, query)
+def asked(connection: Connection, dialect: Dialect, query: Query = SNAPSHOT) -> spark_reader._Request:
+    return spark_reader._Request(connection, dialect, query)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 from buckets import Buckets
 from fake_database import ODD, Play, Row, of_rows
 
-from lakeward.adapters.jdbc import read_options, staging
-from lakeward.adapters.jdbc.source import make_source
-from lakeward.adapters.landed.staging_prefix import StagingPrefix
+from lakeward.adapters.sources.jdbc import read_options, staging
+from lakeward.adapters.sources.jdbc.source import make_source
+from lakeward.adapters.sources.staging.prefix import StagingPrefix
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.plugins import Runtime

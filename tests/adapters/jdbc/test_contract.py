@@ -16,8 +16,8 @@ from typing import Any, Final
 import pytest
 from fake_database import START, FakeDatabase
 
-from lakeward.adapters.jdbc import read_options
-from lakeward.adapters.jdbc.source import JdbcSource, make_source
+from lakeward.adapters.sources.jdbc import read_options
+from lakeward.adapters.sources.jdbc.source import JdbcSource, make_source
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName

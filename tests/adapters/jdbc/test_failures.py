@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.catalogue.connection import ConnectionOptions
-from lakeward.adapters.jdbc.failures import failure_of
+from lakeward.adapters.catalogues.connection import ConnectionOptions
+from lakeward.adapters.sources.jdbc.database.error_messages import failure_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
 from lakeward.core.settings.secrets import Secret

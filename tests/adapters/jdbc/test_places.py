@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.files.local_places import place_and_log
-from lakeward.adapters.jdbc import database
-from lakeward.adapters.jdbc.dialects import MARIADB, POSTGRESQL, Dialect
+from lakeward.adapters.sources.files.local.messages.log_positions import place_and_log
+from lakeward.adapters.sources.jdbc.database import spark_reader
+from lakeward.adapters.sources.jdbc.database.dialects import MARIADB, POSTGRESQL, Dialect
 from lakeward.core.checks.log_steps import LogName
 from lakeward.core.verification.source_places import SourcePlace, binlog_place, postgresql_place
 
@@ -48,7 +48,7 @@ def test_what_is_no_place_in_a_binlog_has_no_number(file: str, position: str) ->
     assert binlog_place(file, position) is None
 
 
-class _Asked(database._Request):
+class _Asked(spark_reader._Request):
     """A request to a database that answers these queries alone."""
 
     answers: dict[str, list[list[str | None]]]

@@ -19,12 +19,12 @@ import pytest
 from fake_broker import FakeBroker
 from fake_database import ITEM, START, FakeDatabase
 
-from lakeward.adapters import jdbc, kafka
-from lakeward.adapters.jdbc.columns import columns_of, leave_out, refuse_other_forms
-from lakeward.adapters.jdbc.options import JdbcSourceOptions
-from lakeward.adapters.jdbc.reader import Query
-from lakeward.adapters.jdbc.snapshot_then_feed import SnapshotThenFeed
-from lakeward.adapters.kafka.backlog import KafkaBacklog
+from lakeward.adapters.sources import jdbc, kafka
+from lakeward.adapters.sources.jdbc.columns import columns_of, leave_out, refuse_other_forms
+from lakeward.adapters.sources.jdbc.database.queries import Query
+from lakeward.adapters.sources.jdbc.options import JdbcSourceOptions
+from lakeward.adapters.sources.jdbc.snapshot_then_feed import SnapshotThenFeed
+from lakeward.adapters.sources.kafka.backlog import KafkaBacklog
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError

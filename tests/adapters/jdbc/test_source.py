@@ -14,8 +14,8 @@ from fake_database import ITEM, SECOND, START, FakeDatabase, Play, at, by_cursor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.adapters.jdbc import source, staging
-from lakeward.adapters.jdbc.names import Staged
+from lakeward.adapters.sources.jdbc import source, staging
+from lakeward.adapters.sources.jdbc.file_names import Staged
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import Deletes, Snapshots, TableName
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable

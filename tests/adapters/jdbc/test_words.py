@@ -10,14 +10,14 @@ from fake_database import Play
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.adapters.catalogue.connection import login
-from lakeward.adapters.jdbc import read_options
-from lakeward.adapters.jdbc.columns import columns_of
-from lakeward.adapters.jdbc.database import conditions
-from lakeward.adapters.jdbc.dialects import dialect_of
-from lakeward.adapters.jdbc.names import Staged, StagedNames
-from lakeward.adapters.jdbc.options import JdbcSourceOptions
-from lakeward.adapters.landed.places import Part
+from lakeward.adapters.catalogues.connection import login
+from lakeward.adapters.sources.jdbc import read_options
+from lakeward.adapters.sources.jdbc.columns import columns_of
+from lakeward.adapters.sources.jdbc.database.dialects import dialect_of
+from lakeward.adapters.sources.jdbc.database.spark_reader import conditions
+from lakeward.adapters.sources.jdbc.file_names import Staged, StagedNames
+from lakeward.adapters.sources.jdbc.options import JdbcSourceOptions
+from lakeward.adapters.sources.landing.places import Part
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.schema import Column, Schema, parse_type

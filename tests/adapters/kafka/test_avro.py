@@ -11,8 +11,8 @@ from connect_records import Kind, structs, to_avro
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.adapters.kafka.avro import AvroSchema, NotAvro
-from lakeward.adapters.kafka.connect_form import UnusableSchema
+from lakeward.adapters.sources.kafka.registries.avro import AvroSchema, NotAvro
+from lakeward.adapters.sources.kafka.registries.connect_form import UnusableSchema
 
 
 def schema_of(told: Any) -> AvroSchema:

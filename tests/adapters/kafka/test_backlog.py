@@ -9,7 +9,7 @@ import pytest
 from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed, feed, no_spark
 
-from lakeward.adapters import kafka
+from lakeward.adapters.sources import kafka
 from lakeward.core.dimension import TableName
 from lakeward.core.ports import Backlog, Landing
 from lakeward.plugins import Runtime

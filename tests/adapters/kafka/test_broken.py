@@ -12,10 +12,10 @@ import pytest
 from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed, check_history
 
-from lakeward.adapters import kafka
-from lakeward.adapters.kafka.broker import Offsets, Record, Topic
-from lakeward.adapters.kafka.ranges import OffsetRange, read_names
-from lakeward.adapters.kafka.source import KafkaSource
+from lakeward.adapters.sources import kafka
+from lakeward.adapters.sources.kafka.broker import Offsets, Record, Topic
+from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, read_names
+from lakeward.adapters.sources.kafka.source import KafkaSource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger.objects import Past, Taken

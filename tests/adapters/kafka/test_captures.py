@@ -14,9 +14,9 @@ from fake_broker import FakeBroker
 from kafka_feeds import no_spark
 from registries import StubRegistry, stub_registry
 
-from lakeward.adapters import kafka
-from lakeward.adapters.kafka.glue import GlueRegistry
-from lakeward.adapters.kafka.ranges import read_transactions
+from lakeward.adapters.sources import kafka
+from lakeward.adapters.sources.kafka.offset_ranges import read_transactions
+from lakeward.adapters.sources.kafka.registries.glue import GlueRegistry
 from lakeward.adapters.spark.frames.event_frame import SKIPPED
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names

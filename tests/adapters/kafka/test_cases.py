@@ -16,7 +16,7 @@ from brokers import RunningBroker
 from fed import differences, expected, read_whole, session
 from message_cases import FEEDS
 
-from lakeward.adapters import kafka
+from lakeward.adapters.sources import kafka
 from lakeward.core.dimension import ORDERED, Dimension, TableName
 from lakeward.core.events import Sequences
 from lakeward.core.schema import Column, Schema, parse_type

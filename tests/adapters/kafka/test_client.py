@@ -16,18 +16,18 @@ import pytest
 from brokers import PASSWORD, RunningBroker
 from servers import free_port
 
-from lakeward.adapters.kafka.broker import Broker, Offsets, Record
-from lakeward.adapters.kafka.msk_tokens import MskTokens
-from lakeward.adapters.kafka.options import KafkaOptions
+from lakeward.adapters.sources.kafka.broker import Broker, Offsets, Record
+from lakeward.adapters.sources.kafka.msk_tokens import MskTokens
+from lakeward.adapters.sources.kafka.options import KafkaOptions
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.settings.secrets import Secret, SecretName
 
 if TYPE_CHECKING:
-    from lakeward.adapters.kafka.client import KafkaBroker
+    from lakeward.adapters.sources.kafka.client import KafkaBroker
 
 
 def client(servers: str, secret: str = PASSWORD, **options: Any) -> KafkaBroker:
-    from lakeward.adapters.kafka.client import KafkaBroker  # noqa: PLC0415  # line 3.5 has no client
+    from lakeward.adapters.sources.kafka.client import KafkaBroker  # noqa: PLC0415  # line 3.5 has no client
 
     def read(name: SecretName) -> Secret:
         assert str(name) == "env:WORD"
@@ -70,7 +70,7 @@ def test_a_topic_is_told_with_its_offsets(kafka_broker: RunningBroker) -> None:
 )
 def test_the_id_of_a_topic_may_stand_in_a_name(told: str | None, found: str) -> None:
     pytest.importorskip("confluent_kafka")
-    from lakeward.adapters.kafka.client import _id_of  # noqa: PLC0415
+    from lakeward.adapters.sources.kafka.client import _id_of  # noqa: PLC0415
 
     assert _id_of(told) == found
 

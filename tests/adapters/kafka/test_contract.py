@@ -14,7 +14,7 @@ from connect_records import to_avro
 from fake_broker import FakeBroker
 from kafka_feeds import no_spark
 
-from lakeward.adapters import kafka
+from lakeward.adapters.sources import kafka
 from lakeward.adapters.spark.frames.event_frame import SKIPPED
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names

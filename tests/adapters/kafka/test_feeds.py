@@ -12,8 +12,8 @@ from captures import ITEM, TYPES, Capture, Event, draw
 from fake_broker import FakeBroker
 from kafka_feeds import no_spark
 
-from lakeward.adapters import kafka
-from lakeward.adapters.files.form import MessageForm
+from lakeward.adapters.sources import kafka
+from lakeward.adapters.sources.files.form import MessageForm
 from lakeward.adapters.spark.frames.event_frame import SKIPPED
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names

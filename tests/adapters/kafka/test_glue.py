@@ -14,7 +14,7 @@ from avro_messages import ENVELOPE, envelope
 from buckets import Buckets
 from kafka_feeds import TOPIC, BrokerFeed, feed
 
-from lakeward.adapters import kafka
+from lakeward.adapters.sources import kafka
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 
 

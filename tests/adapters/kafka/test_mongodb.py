@@ -12,7 +12,7 @@ import pytest
 from fed import read_whole
 from kafka_feeds import feed
 
-from lakeward.adapters import kafka
+from lakeward.adapters.sources import kafka
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ledger.objects import Past

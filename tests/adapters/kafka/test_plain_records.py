@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from kafka_feeds import TOPIC, BrokerFeed, feed
 
-from lakeward.adapters import kafka
-from lakeward.adapters.kafka.broker import Record
-from lakeward.adapters.kafka.plain_records import to_row
+from lakeward.adapters.sources import kafka
+from lakeward.adapters.sources.kafka.broker import Record
+from lakeward.adapters.sources.kafka.staging.plain_records import to_row
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension

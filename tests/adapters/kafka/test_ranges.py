@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.adapters.files.names import FileNames
-from lakeward.adapters.kafka.ranges import NAMES, OffsetRange
-from lakeward.adapters.landed.places import Part
+from lakeward.adapters.sources.files.paths.file_names import FileNames
+from lakeward.adapters.sources.kafka.offset_ranges import NAMES, OffsetRange
+from lakeward.adapters.sources.landing.places import Part
 
 LETTERS = st.sampled_from("abzAZ09._-")
 OFFSETS = st.integers(0, 2**43)

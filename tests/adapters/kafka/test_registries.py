@@ -17,7 +17,7 @@ from connect_records import to_avro
 from kafka_feeds import TOPIC, BrokerFeed, dimension_of, feed, message
 from registries import Registry, StubRegistry, stub_registry
 
-from lakeward.adapters import kafka
+from lakeward.adapters.sources import kafka
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.settings.secrets import Secret

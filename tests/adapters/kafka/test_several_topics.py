@@ -11,9 +11,9 @@ import pytest
 from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed
 
-from lakeward.adapters import kafka
-from lakeward.adapters.kafka.ranges import OffsetRange
-from lakeward.adapters.kafka.several_topics import BETWEEN, SeveralTopics, fit_a_name
+from lakeward.adapters.sources import kafka
+from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
+from lakeward.adapters.sources.kafka.topics import BETWEEN, SeveralTopics, fit_a_name
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError
 

@@ -15,9 +15,9 @@ import pytest
 from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed, check_history, dimension_of, feed, message
 
-from lakeward.adapters import kafka
-from lakeward.adapters.kafka.broker import Record
-from lakeward.adapters.kafka.ranges import read_names
+from lakeward.adapters.sources import kafka
+from lakeward.adapters.sources.kafka.broker import Record
+from lakeward.adapters.sources.kafka.offset_ranges import read_names
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
 from lakeward.core.ledger.full_loads import Load

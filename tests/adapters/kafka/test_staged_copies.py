@@ -13,15 +13,15 @@ import pytest
 from buckets import Buckets
 from kafka_feeds import BrokerFeed, feed, no_spark
 
-from lakeward.adapters.files import source
-from lakeward.adapters.files.looking import File
-from lakeward.adapters.files.names import FileNames
-from lakeward.adapters.files.small_lines import SmallLines
-from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Place, Places
-from lakeward.adapters.landed.staged_copies import StagedCopies
-from lakeward.adapters.landed.staging_prefix import StagingPrefix
+from lakeward.adapters.sources.files import source
+from lakeward.adapters.sources.files.file_columns import File
+from lakeward.adapters.sources.files.local.json_lines import SmallLines
+from lakeward.adapters.sources.files.paths.file_names import FileNames
+from lakeward.adapters.sources.files.table_files import TableFiles
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Place, Places
+from lakeward.adapters.sources.staging.copies import StagedCopies
+from lakeward.adapters.sources.staging.prefix import StagingPrefix
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, StoreUnreachable

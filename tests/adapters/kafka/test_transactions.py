@@ -15,13 +15,14 @@ import pytest
 from kafka_feeds import TOPIC, BrokerFeed
 from structlog.testing import capture_logs
 
-from lakeward.adapters import kafka
-from lakeward.adapters.kafka import parts as parts_module
-from lakeward.adapters.kafka import staging, transaction_topic, whole_transactions
-from lakeward.adapters.kafka.broker import Record
-from lakeward.adapters.kafka.parts import Cut, Part
-from lakeward.adapters.kafka.ranges import read_names, read_transactions
-from lakeward.adapters.kafka.transaction_topic import (
+from lakeward.adapters.sources import kafka
+from lakeward.adapters.sources.kafka.broker import Record
+from lakeward.adapters.sources.kafka.offset_ranges import read_names, read_transactions
+from lakeward.adapters.sources.kafka.staging import message_files
+from lakeward.adapters.sources.kafka.transactions import partition_cuts as parts_module
+from lakeward.adapters.sources.kafka.transactions import transaction_topic, transfer
+from lakeward.adapters.sources.kafka.transactions.partition_cuts import Cut, Part
+from lakeward.adapters.sources.kafka.transactions.transaction_topic import (
     PATIENCE,
     Boundary,
     Change,
@@ -558,7 +559,7 @@ def test_what_was_written_down_of_files_goes_with_them(tmp_path: Path) -> None:
 
 
 def test_two_tables_write_down_where_they_are_side_by_side(tmp_path: Path) -> None:
-    place = staging.Staging(tmp_path)
+    place = message_files.Staging(tmp_path)
     place.folder(ORDERS)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: place.write_transactions(ORDERS, {"n": number}), range(400)))
@@ -734,9 +735,9 @@ def _cuts_its_own_partition(parts: Sequence[Part], *rules: Any) -> Cut:
 
 BROKEN: Final = {
     "believes an END, whatever is seen": (transaction_topic.Transaction, "is_whole", _believes_an_end),
-    "cuts one partition alone": (whole_transactions, "cut", _cuts_its_own_partition),
-    "takes what landed for a table at another place": (staging, "_joined_name", lambda *_: "_joined-.json"),
-    "waits for no END": (whole_transactions.WholeTransactions, "_ends", lambda *_: True),
+    "cuts one partition alone": (transfer, "cut", _cuts_its_own_partition),
+    "takes what landed for a table at another place": (message_files, "_joined_name", lambda *_: "_joined-.json"),
+    "waits for no END": (transfer.WholeTransactions, "_ends", lambda *_: True),
 }
 
 

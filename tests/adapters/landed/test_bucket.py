@@ -15,14 +15,14 @@ import pytest
 from botocore.stub import Stubber
 from buckets import Buckets
 
-from lakeward.adapters.dms import build_landing
-from lakeward.adapters.dms.names import PLACES, STANDARD
-from lakeward.adapters.landed.bucket import BucketStore
-from lakeward.adapters.landed.folder import HEAD_BYTES, Folder
-from lakeward.adapters.landed.footers import footer
-from lakeward.adapters.landed.places import Place, Places
-from lakeward.adapters.landed.taking import choose, still_alike
-from lakeward.adapters.s3.access import find_access
+from lakeward.adapters.aws.s3.access import find_access
+from lakeward.adapters.sources.dms import build_landing
+from lakeward.adapters.sources.dms.paths.file_names import PLACES, STANDARD
+from lakeward.adapters.sources.landing.bucket_store import BucketStore
+from lakeward.adapters.sources.landing.folder import HEAD_BYTES, Folder
+from lakeward.adapters.sources.landing.object_selection import choose, still_alike
+from lakeward.adapters.sources.landing.places import Place, Places
+from lakeward.adapters.sources.rows.parquet_footers import footer
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
 from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken

@@ -11,11 +11,11 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.landed.csv import Dialect, Record, fields, records
-from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
-from lakeward.adapters.landed.layout import OPERATIONS, Layout
-from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
-from lakeward.adapters.landed.repeats import OTHER_ORDER, SAME_ORDER, find_repeat
+from lakeward.adapters.sources.csv.layout import OPERATIONS, Layout
+from lakeward.adapters.sources.csv.parser import Dialect, Record, fields, records
+from lakeward.adapters.sources.csv.repeated_header import OTHER_ORDER, SAME_ORDER, find_repeat
+from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES, read_csv
+from lakeward.adapters.sources.rows.read_spec import Numbered, Reading, file_frame
 from lakeward.adapters.spark.execution import parallelism
 from lakeward.adapters.spark.frames.source_rows import (
     BLANK,

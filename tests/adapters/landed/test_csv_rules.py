@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.adapters.landed.csv import BOM, Dialect, Record, fields, records
+from lakeward.adapters.sources.csv.parser import BOM, Dialect, Record, fields, records
 
 DMS = Dialect()
 UNQUOTED = Dialect(quote="")

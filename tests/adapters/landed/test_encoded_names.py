@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.adapters.landed.places import encoded
-from lakeward.adapters.s3.access import normal
+from lakeward.adapters.aws.s3.access import normal
+from lakeward.adapters.sources.landing.places import encoded
 from lakeward.core.dimension import TableName
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.adapters.landed.footers import Form, footer
+from lakeward.adapters.sources.rows.parquet_footers import Form, footer
 from lakeward.core.errors import SourceError
 
 ROWS = pa.table({"id": [1, 2], "of": [{"price": 1.5}, {"price": 2.5}]})

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.adapters.files.names import FileNames
-from lakeward.adapters.landed.csv import Dialect
-from lakeward.adapters.landed.earlier import names_in_headers
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.header import HeaderSetting, header_fields
-from lakeward.adapters.landed.layout import OP, Expected, Layout, find_layout
-from lakeward.adapters.landed.places import Place, Places
+from lakeward.adapters.sources.csv.earlier_headers import names_in_headers
+from lakeward.adapters.sources.csv.header import HeaderSetting, header_fields
+from lakeward.adapters.sources.csv.layout import OP, Expected, Layout, find_layout
+from lakeward.adapters.sources.csv.parser import Dialect
+from lakeward.adapters.sources.files.paths.file_names import FileNames
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Column, Schema, Type

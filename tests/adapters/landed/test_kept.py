@@ -12,8 +12,8 @@ import pytest
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
-from lakeward.adapters import dms, files
-from lakeward.adapters.landed.kept import KeptFrames
+from lakeward.adapters.sources import dms, files
+from lakeward.adapters.sources.rows.frame_cache import KeptFrames
 from lakeward.adapters.spark.execution.parallelism import BYTES_IN_MEMORY
 from lakeward.adapters.spark.shaping.shaper import SparkShaper
 from lakeward.core.dimension import Dimension, TableName

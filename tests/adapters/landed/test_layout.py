@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.adapters.landed.csv import Dialect
-from lakeward.adapters.landed.earlier import order_in_headers
-from lakeward.adapters.landed.layout import (
+from lakeward.adapters.sources.csv.earlier_headers import order_in_headers
+from lakeward.adapters.sources.csv.layout import (
     BEFORE,
     IGNORED,
     OP,
@@ -20,6 +19,7 @@ from lakeward.adapters.landed.layout import (
     find_layout,
     has_crlf,
 )
+from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.schema import Column, Schema, Type

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.landed.csv import Dialect, records
-from lakeward.adapters.landed.csv_frames import WHOLE_FILES
-from lakeward.adapters.landed.csv_frames import read_csv as read_in_spark
-from lakeward.adapters.landed.layout import BEFORE, IGNORED, OP, OPERATIONS, SEQUENCE, TIME, Layout
-from lakeward.adapters.landed.local_csv import read_csv
-from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
+from lakeward.adapters.sources.csv.layout import BEFORE, IGNORED, OP, OPERATIONS, SEQUENCE, TIME, Layout
+from lakeward.adapters.sources.csv.parser import Dialect, records
+from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES
+from lakeward.adapters.sources.rows.csv_frames import read_csv as read_in_spark
+from lakeward.adapters.sources.rows.local_csv import read_csv
+from lakeward.adapters.sources.rows.read_spec import Numbered, Reading, file_frame
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_source_rows import FilePlace, to_events, why_not_here
 from lakeward.adapters.spark.frames.source_rows import LINE, TORN, VALUE

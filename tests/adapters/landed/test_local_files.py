@@ -8,9 +8,9 @@ from io import BytesIO
 
 import pytest
 
-from lakeward.adapters.landed.layout import OP, OPERATIONS, Layout
-from lakeward.adapters.landed.local_files import SmallFile, read_files
-from lakeward.adapters.landed.reading import Reading
+from lakeward.adapters.sources.csv.layout import OP, OPERATIONS, Layout
+from lakeward.adapters.sources.rows.local_files import SmallFile, read_files
+from lakeward.adapters.sources.rows.read_spec import Reading
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_source_rows import FilePlace
 from lakeward.adapters.spark.sql import names

@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.landed.footers import Footer, footer
-from lakeward.adapters.landed.layout import OPERATIONS
-from lakeward.adapters.landed.local_files import SmallFile, read_files
-from lakeward.adapters.landed.parquet import read_parquet
-from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
+from lakeward.adapters.sources.csv.layout import OPERATIONS
+from lakeward.adapters.sources.rows.local_files import SmallFile, read_files
+from lakeward.adapters.sources.rows.parquet_footers import Footer, footer
+from lakeward.adapters.sources.rows.parquet_frames import read_parquet
+from lakeward.adapters.sources.rows.read_spec import Numbered, Reading, file_frame
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_source_rows import FilePlace
 from lakeward.adapters.spark.frames.source_rows import to_events

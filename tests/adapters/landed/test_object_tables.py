@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from buckets import Buckets
 
-from lakeward.adapters import dms, files
+from lakeward.adapters.sources import dms, files
 from lakeward.core.dimension import TableName
 from lakeward.plugins import Runtime
 

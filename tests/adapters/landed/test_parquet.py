@@ -18,11 +18,11 @@ import pytest
 from kafka_feeds import no_spark
 from pyspark.sql import SparkSession
 
-from lakeward.adapters import dms, files
-from lakeward.adapters.landed.footers import Footer, Form, footer, refuse_unknown
-from lakeward.adapters.landed.local_parquet import read_parquet as read_here
-from lakeward.adapters.landed.parquet import NOT_UTF8, read_parquet
-from lakeward.adapters.landed.reading import Reading
+from lakeward.adapters.sources import dms, files
+from lakeward.adapters.sources.rows.local_parquet import read_parquet as read_here
+from lakeward.adapters.sources.rows.parquet_footers import Footer, Form, footer, refuse_unknown
+from lakeward.adapters.sources.rows.parquet_frames import NOT_UTF8, read_parquet
+from lakeward.adapters.sources.rows.read_spec import Reading
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.adapters.spark.frames.source_rows import KEY_MISFIT, LINE, MISFIT, NAME, OP_TEXT, VALUE

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from buckets import Buckets
 
-from lakeward.adapters.landed.staging_prefix import StagingPrefix
+from lakeward.adapters.sources.staging.prefix import StagingPrefix
 from lakeward.core.errors import ConfigError, StoreUnreachable
 
 URL = "s3://shop/staging"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.landed import store
-from lakeward.adapters.landed.store import LocalStore, content_hash
+from lakeward.adapters.sources.landing import local_store
+from lakeward.adapters.sources.landing.local_store import LocalStore, content_hash
 
 
 def put(path: Path, content: bytes = b"1,a\n") -> Path:
@@ -60,8 +60,8 @@ def test_folders_that_sort_before_the_start_are_not_looked_into_where_it_lies_in
 def test_a_hash_tells_contents_apart_and_of_great_files_their_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "HASHED_WHOLE", 30)
-    monkeypatch.setattr(store, "HASHED_ENDS", 10)
+    monkeypatch.setattr(local_store, "HASHED_WHOLE", 30)
+    monkeypatch.setattr(local_store, "HASHED_ENDS", 10)
     one, two, middle, end = (
         hashed(put(tmp_path / name, content))
         for name, content in (
@@ -99,8 +99,8 @@ def test_another_file_of_the_name_is_not_overwritten(tmp_path: Path) -> None:
 def test_a_great_file_is_not_removed_for_one_with_the_same_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "HASHED_WHOLE", 30)
-    monkeypatch.setattr(store, "HASHED_ENDS", 10)
+    monkeypatch.setattr(local_store, "HASHED_WHOLE", 30)
+    monkeypatch.setattr(local_store, "HASHED_ENDS", 10)
     target = put(tmp_path / "backup" / "f.csv", b"a" * 40)
     changed = b"a" * 15 + b"b" * 10 + b"a" * 15
     move(put(tmp_path / "f.csv", changed), target)
@@ -111,14 +111,14 @@ def test_a_file_that_is_rewritten_while_it_is_compared_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, target = put(tmp_path / "f.csv"), put(tmp_path / "backup" / "f.csv")
-    place = store.free_place
+    place = local_store.free_place
 
     def rewritten(*arguments: Any) -> str | None:
         found = place(*arguments)
         file.write_bytes(b"another night\n")
         return found
 
-    monkeypatch.setattr(store, "free_place", rewritten)
+    monkeypatch.setattr(local_store, "free_place", rewritten)
     move(file, target)
     assert file.read_bytes() == b"another night\n"
 

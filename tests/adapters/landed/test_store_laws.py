@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tries import tries
 
-from lakeward.adapters.landed.bucket import BucketStore
-from lakeward.adapters.landed.store import LocalStore
+from lakeward.adapters.sources.landing.bucket_store import BucketStore
+from lakeward.adapters.sources.landing.local_store import LocalStore
 from lakeward.core.ports import Store, Stored
 
 NUMBERS = count(1)

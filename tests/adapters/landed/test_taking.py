@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.dms.names import PLACES, STANDARD
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Place, Places
-from lakeward.adapters.landed.taking import choose, still_alike
+from lakeward.adapters.sources.dms.paths.file_names import PLACES, STANDARD
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.object_selection import choose, still_alike
+from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger.full_loads import Load, Told

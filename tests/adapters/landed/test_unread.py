@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeward.adapters.landed.unread import not_read
+from lakeward.adapters.sources.rows.read_errors import not_read
 
 
 def test_a_time_beyond_all_years_is_no_broken_file() -> None:

@@ -15,13 +15,13 @@ from captures import ITEM, NAME, TYPES, Capture, Event, draw
 from fed import fed, rows_of, session
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.dms.names import PLACES
-from lakeward.adapters.files.frames import frame_of as frame_of_files
-from lakeward.adapters.files.looking import File
-from lakeward.adapters.files.small_lines import SmallLines
-from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.messages.message import placeholders
+from lakeward.adapters.sources.dms.paths.file_names import PLACES
+from lakeward.adapters.sources.files.event_frame import frame_of as frame_of_files
+from lakeward.adapters.sources.files.file_columns import File
+from lakeward.adapters.sources.files.local.json_lines import SmallLines
+from lakeward.adapters.sources.files.table_files import TableFiles
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.messages.message import placeholders
 from lakeward.adapters.spark.frames.event_frame import SKIPPED
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.sql import names

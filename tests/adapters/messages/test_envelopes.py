@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from lakeward.adapters.messages.envelopes import (
+from lakeward.adapters.sources.messages.envelopes import (
     COMMIT,
     HAS_KEY,
     HAS_NO_VALUE,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.adapters.messages.extended_json import NotPlainError, json_of, parse, plain_of
+from lakeward.adapters.sources.messages.json.extended_json import NotPlainError, json_of, parse, plain_of
 
 UUID: Final = "b84dbfe2-fe4c-4953-a225-990ea3700f29"
 BYTES: Final = "uE2/4v5MSVOiJZkOo3APKQ=="

@@ -10,7 +10,7 @@ import pytest
 from fed import Read, fed
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.messages.message import UNAVAILABLE
+from lakeward.adapters.sources.messages.message import UNAVAILABLE
 from lakeward.core.dimension import Match
 from lakeward.core.errors import ConfigError
 

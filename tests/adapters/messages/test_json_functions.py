@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.adapters.messages.json_functions import CELLS, TEXT, Shape, is_number, is_rounded, taken_apart
+from lakeward.adapters.sources.messages.json.spark_functions import (
+    CELLS,
+    TEXT,
+    Shape,
+    is_number,
+    is_rounded,
+    taken_apart,
+)
 
 ENVELOPE: Shape = {"after": CELLS, "op": TEXT, "payload": {"after": CELLS}}
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from lakeward.adapters.messages.mongodb import PLACE, WHY_NOT_READ, MongoMessages
+from lakeward.adapters.sources.messages.mongodb import PLACE, WHY_NOT_READ, MongoMessages
 
 COLUMNS: Final = MongoMessages("columns", ("_id", "name", "tags"))
 DOCUMENT: Final = MongoMessages("document", ("_id", "document"))

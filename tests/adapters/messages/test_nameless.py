@@ -11,7 +11,7 @@ import pytest
 from fed import Read, fed
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.messages.decoded import NAMELESS
+from lakeward.adapters.sources.messages.decoded import NAMELESS
 from lakeward.core.events import Operation
 from lakeward.core.merge.change_log import Reason
 

@@ -7,8 +7,8 @@ import json
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.files.local_nested import nested_reader
-from lakeward.adapters.messages.wire import Writing, value_of
+from lakeward.adapters.sources.files.local.values.nested_values import nested_reader
+from lakeward.adapters.sources.messages.json.wire_format import Writing, value_of
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.core.schema import parse_type
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.files.local_times import micros_reader
-from lakeward.adapters.messages.wire import UNITS, Wire, Writing, value_of
+from lakeward.adapters.sources.files.local.values.times import micros_reader
+from lakeward.adapters.sources.messages.json.wire_format import UNITS, Wire, Writing, value_of
 from lakeward.adapters.spark.sql.casts import TextFormat
 from lakeward.core.schema import parse_type
 

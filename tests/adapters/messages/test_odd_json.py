@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.messages.message import why_broken, with_parsed
-from lakeward.adapters.messages.values import object_of
+from lakeward.adapters.sources.messages.json.variant_values import object_of
+from lakeward.adapters.sources.messages.message import why_broken, with_parsed
 
 PARTS = ("\\ud800", "\\uDBFF", "\\udc00", "\\uDFFF", "\\\\", "\\n", "\\u0041", "ud800", "\\\\ud800", "\\/", "a")
 

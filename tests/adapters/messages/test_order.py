@@ -7,8 +7,8 @@ import json
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.messages.message import CELLS, cell
-from lakeward.adapters.messages.order import last_commit, sequence
+from lakeward.adapters.sources.messages.log_positions import last_commit, sequence
+from lakeward.adapters.sources.messages.message import CELLS, cell
 from lakeward.adapters.spark.sql.names import text
 
 

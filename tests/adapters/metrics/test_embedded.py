@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from lakeward.adapters.metrics.embedded import embedded_lines
+from lakeward.adapters.metrics.cloudwatch import embedded_lines
 from lakeward.core.errors import ConfigError
 from lakeward.core.reporting.figures import METRICS, PipelineFigures, TableFigures
 from lakeward.entrypoints.settings.models.sections import MetricsSettings

@@ -14,7 +14,7 @@ import boto3
 import pytest
 from buckets import ENVIRONMENT, Buckets
 
-from lakeward.adapters.aws import service_errors
+from lakeward.adapters.aws import service_clients
 from lakeward.adapters.notifiers import build_sns, sns
 from lakeward.core.errors import ConfigError, SetupError, StoreUnreachable
 from lakeward.core.ports import Notifier
@@ -127,7 +127,7 @@ def test_a_topic_is_named_by_its_arn(topic: str) -> None:
 
 
 def test_without_boto3_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_errors, "find_spec", lambda _: None)
+    monkeypatch.setattr(service_clients, "find_spec", lambda _: None)
     notifier = build_sns({"topic": "arn:aws:sns:eu-central-1:123456789012:data-team"}, RUNTIME)
     with pytest.raises(SetupError, match="boto3 is not installed"):
         notifier.send(NOTICE)

@@ -11,7 +11,7 @@ import pytest
 from webhooks import TOKEN, Hook
 
 from lakeward.adapters.notifiers import build_webhook
-from lakeward.adapters.secrets import EnvironmentSecrets
+from lakeward.adapters.secrets.local import EnvironmentSecrets
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.ports import Notifier
 from lakeward.plugins import Runtime

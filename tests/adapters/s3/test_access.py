@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from buckets import Buckets
 
-from lakeward.adapters.s3 import access
-from lakeward.adapters.s3.access import Access, find_access, normal
+from lakeward.adapters.aws.s3 import access
+from lakeward.adapters.aws.s3.access import Access, find_access, normal
 from lakeward.adapters.spark.session.s3a import s3a_settings
 from lakeward.core.errors import ConfigError, SetupError
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 from buckets import Buckets
 
-from lakeward.adapters.s3 import lock as locks
-from lakeward.adapters.s3.access import find_access
-from lakeward.adapters.s3.lock import LockLostError, LockTakenError, ObjectLock
+from lakeward.adapters.aws.s3 import lock as locks
+from lakeward.adapters.aws.s3.access import find_access
+from lakeward.adapters.aws.s3.lock import LockLostError, LockTakenError, ObjectLock
 
 
 @dataclass

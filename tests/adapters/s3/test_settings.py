@@ -10,7 +10,7 @@ import pytest
 from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
 
-from lakeward.adapters.s3.settings import build
+from lakeward.adapters.settings_stores.s3 import build
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.startup.context import open_settings
 from lakeward.plugins import Runtime

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 
-from lakeward.adapters.s3.words import told
+from lakeward.adapters.aws.s3.error_messages import told
 from lakeward.core.errors import StoreUnreachable
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rule_lists import SECRETS, SOURCE, cells, quality, rules
 
 from lakeward.adapters.memory import Frame, facts_of
-from lakeward.adapters.memory.shaping import MemoryShaper
+from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.adapters.spark.frames.event_frame import EVENT_COLUMNS
 from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 from lakeward.adapters.spark.shaping.column_rules import pads

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.landed.footers import footer
-from lakeward.adapters.landed.mending import events_of_json
-from lakeward.adapters.landed.parquet import read_parquet
-from lakeward.adapters.landed.reading import Reading
-from lakeward.adapters.messages.wire import UNITS, Wire, Writing, value_of
+from lakeward.adapters.sources.messages.json.wire_format import UNITS, Wire, Writing, value_of
+from lakeward.adapters.sources.rows.parquet_footers import footer
+from lakeward.adapters.sources.rows.parquet_frames import read_parquet
+from lakeward.adapters.sources.rows.read_spec import Reading
+from lakeward.adapters.sources.rows.repair import events_of_json
 from lakeward.adapters.spark.frames.source_rows import KEY_MISFIT, LINE, MISFIT
 from lakeward.adapters.spark.sql.inline_rows import inline
 from lakeward.adapters.spark.sql.names import quoted

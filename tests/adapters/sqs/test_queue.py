@@ -11,8 +11,8 @@ import pytest
 from queues_of_aws import VISIBILITY, Sqs
 from structlog.testing import capture_logs
 
-from lakeward.adapters.sqs import queue as module
-from lakeward.adapters.sqs.queue import SqsQueue
+from lakeward.adapters.queues.sqs import queue as module
+from lakeward.adapters.queues.sqs.queue import SqsQueue
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.ports import Notice
 from lakeward.plugins.testing import Bell, queue_contract

@@ -9,9 +9,9 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ReadTimeoutError
 from queues_of_aws import Sqs
 
-from lakeward.adapters import sqs as plugin
-from lakeward.adapters.sqs import access
-from lakeward.adapters.sqs.words import explain_sqs_errors
+from lakeward.adapters.queues import sqs as plugin
+from lakeward.adapters.queues.sqs import access
+from lakeward.adapters.queues.sqs.error_messages import explain_sqs_errors
 from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
 from lakeward.plugins import Runtime
 

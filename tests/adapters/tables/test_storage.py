@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from buckets import Buckets
 
+from lakeward.adapters.aws.s3.access import find_access
 from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.shared.storage.bucket import BucketFolder
 from lakeward.adapters.formats.shared.storage.folder import DiskFolder, Folder
-from lakeward.adapters.s3.access import find_access
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, StoreUnreachable, TableError
 

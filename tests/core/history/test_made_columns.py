@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.adapters.memory.shaping import MemoryShaper
+from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position

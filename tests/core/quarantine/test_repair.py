@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
-from lakeward.adapters.memory.shaping import MemoryShaper
+from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position

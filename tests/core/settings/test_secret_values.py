@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.secrets import EnvironmentSecrets, FileSecrets
+from lakeward.adapters.secrets.local import EnvironmentSecrets, FileSecrets
 from lakeward.core.errors import ConfigError
 from lakeward.core.settings.secrets import Secret, SecretName
 

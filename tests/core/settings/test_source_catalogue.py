@@ -11,8 +11,8 @@ from catalogue_laws import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.adapters.landed import layout
-from lakeward.adapters.landed.layout import Expected
+from lakeward.adapters.sources.csv import layout
+from lakeward.adapters.sources.csv.layout import Expected
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column, Schema, Type, parse_type

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakeward.adapters.memory import MemorySource
-from lakeward.adapters.memory.shaping import MemoryShaper
+from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger.objects import Past, Taken
 from lakeward.core.schema import Column, Schema, Type

@@ -50,10 +50,10 @@ def test_equal_code_gives_an_equal_and_small_file(tmp_path: Path) -> None:
 def test_the_zip_has_what_the_handlers_import_and_no_plugin(tmp_path: Path) -> None:
     names = zipfile.ZipFile(write_lambda_zip(tmp_path / "functions.zip")).namelist()
     assert names == sorted(names) == [*lambda_files()]
-    assert "lakeward/adapters/dynamodb/lease.py" in names
-    assert lambda_files()["lakeward/adapters/dynamodb/__init__.py"] == b""
+    assert "lakeward/adapters/leases/dynamodb/lease.py" in names
+    assert lambda_files()["lakeward/adapters/leases/dynamodb/__init__.py"] == b""
     assert {name.split("/")[2] for name in names if name.startswith("lakeward/adapters/")} == {
         "__init__.py",
         "aws",
-        "dynamodb",
+        "leases",
     }

@@ -20,11 +20,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError
 
+from lakeward.adapters.aws.s3.access import JARS, Access, find_access, is_url, normal
+from lakeward.adapters.aws.s3.transient_errors import is_of_arrow, later
 from lakeward.adapters.formats.iceberg.metadata.catalog_errors import failures, unreadable
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.adapters.formats.shared.storage.table_folders import identifier, slug, warehouse
-from lakeward.adapters.s3.access import JARS, Access, find_access, is_url, normal
-from lakeward.adapters.s3.later import is_of_arrow, later
 from lakeward.adapters.spark.session.compatibility import line
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError

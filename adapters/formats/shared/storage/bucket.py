@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
+from lakeward.adapters.aws.s3.access import Access, is_url, split
+from lakeward.adapters.aws.s3.error_messages import told
+from lakeward.adapters.aws.s3.lock import TERM, LockLostError, LockTakenError, ObjectLock
+from lakeward.adapters.aws.s3.range_reader import open_object
 from lakeward.adapters.formats.shared.storage.folder import PATIENCE, Found, taken
-from lakeward.adapters.s3.access import Access, is_url, split
-from lakeward.adapters.s3.lock import TERM, LockLostError, LockTakenError, ObjectLock
-from lakeward.adapters.s3.ranged import open_object
-from lakeward.adapters.s3.words import told
 from lakeward.core.errors import TableError
 
 

@@ -1,0 +1,144 @@
+"""How S3 is reached: found once, by the usual means of AWS, and told alike to all who ask it.
+
+The settings have nothing of it: endpoint, region, credentials and addressing come from the
+environment (`AWS_*`) and from the profile, as for the AWS command line
+(docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, Final
+
+from lakeward.core.errors import ConfigError, SetupError
+
+_URL: Final = re.compile(r"s3[an]?://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?P<key>/.*)?")
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_PATIENCE: Final = 10
+"""Seconds in which a connection must be made."""
+
+JARS: Final = "s3"
+"""The group of jars that Spark needs for S3: Hadoop's S3A and the parts of the AWS SDK that it and Iceberg use."""
+
+
+def is_url(path: str) -> bool:
+    """Whether a path is that of a bucket.
+
+    >>> is_url("s3://shop/landing"), is_url("landing/")
+    (True, False)
+    """
+    return path.lower().startswith(("s3://", "s3a://", "s3n://"))
+
+
+def refuse_other_scheme(path: str, key: str) -> None:
+    """Raise ConfigError for a URL of something that lakeward does not read."""
+    if _SCHEME.match(path) and not is_url(path) and not path.startswith("file://"):
+        raise ConfigError(
+            f"{path} is neither a folder nor in S3",
+            todo=f"`{key}` is a path, or s3://bucket/prefix; mount anything else as a folder.",
+        )
+
+
+def normal(url: str) -> str:
+    """Return a URL in one form; raises ConfigError for one that S3 or Hadoop would take for another.
+
+    >>> normal("s3a://shop/landing//")
+    's3://shop/landing'
+    """
+    found = _URL.fullmatch(url)
+    key = (found["key"] or "").strip("/") if found else ""
+    parts = key.split("/") if key else []
+    if found is None or not all(map(_is_plain, parts)):
+        raise ConfigError(
+            f"{url} is no URL of a bucket",
+            todo="It is written as s3://bucket/prefix, without `//`, `.` or `..` in the prefix.",
+        )
+    return "/".join([f"s3://{found['bucket']}", *parts])
+
+
+def _is_plain(part: str) -> bool:
+    return part not in ("", ".", "..") and part.isprintable() and not set(part) & set("\\?#*[]{}")
+
+
+def split(url: str) -> tuple[str, str]:
+    """Return bucket and key.
+
+    >>> split("s3://shop/landing/a.csv")
+    ('shop', 'landing/a.csv')
+    """
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """S3 as it is reached here. Without an `endpoint` it is that of AWS."""
+
+    region: str
+    endpoint: str | None = None
+    by_path: bool = False
+    client: Any = field(default=None, repr=False, compare=False)
+
+    def object_store_options(self, bucket: str) -> Mapping[str, str]:
+        """What delta-rs is told to reach a bucket; credentials it looks for in the places that boto3 looks at.
+
+        A commit is an object that S3 makes only where none is, which needs no lock, and no table in DynamoDB.
+        Without `AWS_FORCE_CREDENTIAL_LOAD` it would look at no profile where the endpoint is one's own.
+        """
+        found = {
+            "aws_region": self.region,
+            "aws_conditional_put": "etag",
+            "aws_virtual_hosted_style_request": str(not self.by_path).lower(),
+            "AWS_S3_ALLOW_UNSAFE_RENAME": "false",
+            "AWS_FORCE_CREDENTIAL_LOAD": "true",
+        }
+        if self.endpoint is not None:
+            scheme, _, host = self.endpoint.partition("://")
+            found["aws_endpoint_url_s3"] = self.endpoint if self.by_path else f"{scheme}://{bucket}.{host}"
+            found["aws_allow_http"] = str(scheme == "http").lower()
+        return found
+
+    @property
+    def iceberg_properties(self) -> Mapping[str, str]:
+        """What a catalog is told, in Spark and in PyIceberg; each takes of it what it knows."""
+        found = {"client.region": self.region, "s3.region": self.region}
+        if self.endpoint is not None:
+            found |= {"s3.endpoint": self.endpoint, "s3.force-virtual-addressing": str(not self.by_path).lower()}
+        return {**found, "s3.path-style-access": str(self.by_path).lower()}
+
+    def check(self, url: str) -> None:
+        """Ask for a bucket; raises ConfigError where it is not there or not allowed, else StoreUnreachable."""
+        from lakeward.adapters.aws.s3.error_messages import told  # noqa: PLC0415  # it imports boto3
+
+        bucket, key = split(url)
+        with told(url):
+            self.client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+
+
+def find_access() -> Access:
+    """Look where AWS settings are; raises SetupError without boto3, ConfigError for a profile that nobody has."""
+    if find_spec("boto3") is None:
+        raise SetupError("boto3 is not installed, which reaches S3", todo="pip install 'lakeward[s3]'")
+    import boto3  # noqa: PLC0415  # who has no bucket needs none of it
+    import botocore.session  # noqa: PLC0415
+    from botocore.config import Config  # noqa: PLC0415
+
+    from lakeward.adapters.aws.s3.error_messages import told  # noqa: PLC0415
+
+    with told("S3"):
+        session = botocore.session.get_session()
+        said = session.get_scoped_config().get("s3", {})
+        made = boto3.Session(botocore_session=session)
+        config = Config(connect_timeout=_PATIENCE, user_agent_extra="lakeward")
+        client = made.client("s3", config=config)
+        of_aws = made.client("s3", config=Config(ignore_configured_endpoint_urls=True)).meta.endpoint_url
+        endpoint = None if client.meta.endpoint_url == of_aws else str(client.meta.endpoint_url)
+        style = said.get("addressing_style", "auto") if isinstance(said, Mapping) else "auto"
+        by_path = style == "path" or (style != "virtual" and endpoint is not None)
+        if by_path:
+            client = made.client("s3", config=config.merge(Config(s3={"addressing_style": "path"})))
+    region = str(client.meta.region_name or "us-east-1")
+    return Access("us-east-1" if region == "aws-global" else region, endpoint, by_path, client)

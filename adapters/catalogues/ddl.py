@@ -1,0 +1,288 @@
+"""Tables as a file of SQL makes them: `CREATE TABLE`, keys that are added behind it, comments.
+
+The library takes the text apart, as the database's own dialect has it: quotes, comments,
+brackets. What a column is stands in its first words, so that nothing else of a definition
+needs to be known: storage, constraints, partitions (docs/decisions/0018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Final
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
+
+from lakeward.adapters.catalogues.types import Written, our_type, written
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
+
+DIALECTS: Final[Mapping[str, str]] = {
+    "postgresql": "postgres",
+    "mariadb": "mysql",
+    "mysql": "mysql",
+    "sqlserver": "tsql",
+    "oracle": "oracle",
+}
+"""What the library calls the databases."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_OF_TABLE: Final = _words(
+    "CONSTRAINT PRIMARY UNIQUE FOREIGN CHECK KEY INDEX EXCLUDE LIKE PERIOD FULLTEXT SPATIAL SUPPLEMENTAL"
+)
+"""First words of what stands among the columns of a table and is none."""
+
+_AFTER_TYPE: Final = _words(
+    "NOT NULL DEFAULT CONSTRAINT PRIMARY UNIQUE REFERENCES CHECK GENERATED COLLATE CHARSET COMMENT "
+    "AUTO_INCREMENT IDENTITY AS ON STORAGE COMPRESSION ENCRYPT INVISIBLE VISIBLE ROWGUIDCOL SPARSE "
+    "MASKED USING VIRTUAL STORED KEY ENABLE DISABLE SORT FORMAT"
+)
+"""Words that follow the type of a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word, a mark or what stands in quotes; `is_string` is a text, and no name."""
+
+    text: str
+    is_quoted: bool = False
+    is_string: bool = False
+
+    @property
+    def word(self) -> str:
+        """A word or a mark in capitals; nothing for what is in quotes."""
+        return "" if self.is_quoted else self.text.upper()
+
+
+def tables(sql: str, database: str, schema: str | None, file: str) -> Sequence[SourceTable]:
+    """Return the tables that a file makes; `schema` is that of those whose name says none.
+
+    Raises ConfigError for what cannot be read, and for a file that changes columns of a table: it is
+    a history, and not the tables as they are.
+    """
+    reader = _Reader(database, schema, file)
+    try:
+        tokens = [*_tokens(sql, DIALECTS[database])]
+    except SqlglotError as error:
+        raise ConfigError(
+            f"{file} cannot be read as the SQL of {database}",
+            found=str(error).splitlines()[0],
+            todo="Let it have the tables alone, without data: `pg_dump --schema-only`, `mysqldump --no-data`.",
+        ) from error
+    for statement in _statements(tokens):
+        reader.take(statement)
+    return list(reader.found.values())
+
+
+def _tokens(sql: str, dialect: str) -> Iterator[Token]:
+    """Yield what the library makes of a text; a keyword of two words is two."""
+    for token in sqlglot.tokenize(sql, read=dialect):
+        if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+            yield Token(token.text, True, token.token_type is TokenType.STRING)
+        else:
+            yield from map(Token, token.text.split())
+
+
+def _statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Cut tokens at semicolons, and at what the shells of SQL Server and Oracle cut at."""
+    part, depth = list[Token](), 0
+    for token in tokens:
+        depth += (token.word == "(") - (token.word == ")")
+        if token.word in (";", "GO") or (token.word == "/" and depth == 0):
+            yield part
+            part, depth = [], 0
+        else:
+            part.append(token)
+    yield part
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What is known of the tables of a file so far."""
+
+    database: str
+    schema: str | None
+    file: str
+    found: dict[TableName, SourceTable] = field(default_factory=dict)
+
+    def take(self, statement: Sequence[Token]) -> None:
+        words = [token.word for token in statement[:6]]
+        if words[:1] == ["CREATE"] and "TABLE" in words and "AS" not in words:
+            self._create(statement[words.index("TABLE") + 1 :])
+        elif words[:2] == ["ALTER", "TABLE"]:
+            self._alter(statement[2:])
+        elif words[:2] == ["COMMENT", "ON"] and words[2:3] in (["TABLE"], ["COLUMN"]):
+            self._comment(words[2], statement[3:])
+
+    def _create(self, rest: Sequence[Token]) -> None:
+        name, rest = self._name(_without(rest, "IF", "NOT", "EXISTS"))
+        inside, behind = _in_brackets(rest)
+        columns: list[SourceColumn] = []
+        key: tuple[str, ...] = ()
+        for part in _parted(inside):
+            if part[0].word in _OF_TABLE:
+                key = self._key_of(part) or key
+                continue
+            columns.append(self._column(part))
+            if ("PRIMARY", "KEY") in _pairs(part):
+                key = (columns[-1].name,)
+        if columns:
+            comment = _comment_in(behind)
+            self.found[name] = SourceTable(name=name, columns=tuple(columns), key=key, comment=comment)
+
+    def _column(self, part: Sequence[Token]) -> SourceColumn:
+        words, depth = list[Token](), 0
+        for place, token in enumerate(part[1:], 1):
+            follows = " ".join(one.word for one in part[place : place + 2])
+            if depth == 0 and (token.word in _AFTER_TYPE or follows == "CHARACTER SET"):
+                break
+            depth += (token.word == "(") - (token.word == ")")
+            words.append(token)
+        return SourceColumn(
+            name=self._spelled(part[0]),
+            written=_joined(words) or "nothing",
+            type=our_type(self.database, _written(words)),
+            comment=_comment_in(part[1:]),
+        )
+
+    def _key_of(self, part: Sequence[Token]) -> tuple[str, ...]:
+        """Return the columns of a primary key that stands by itself; none where it is another constraint."""
+        pairs = _pairs(part)
+        if ("PRIMARY", "KEY") not in pairs:
+            return ()
+        inside, _ = _in_brackets(part[pairs.index(("PRIMARY", "KEY")) + 2 :])
+        return tuple(self._spelled(column[0]) for column in _parted(inside))
+
+    def _alter(self, rest: Sequence[Token]) -> None:
+        name, rest = self._name(_without(_without(rest, "ONLY"), "IF", "EXISTS"))
+        while rest and rest[0].word in ("WITH", "CHECK", "NOCHECK"):
+            rest = rest[1:]
+        words = [token.word for token in rest]
+        adds = words[:1] == ["ADD"] and words[1:2] and words[1].strip("(") not in _OF_TABLE
+        is_type = words[:2] == ["ALTER", "COLUMN"] and not {"SET", "DROP", "ADD", "RESTART"} & {*words[3:4]}
+        sets_type = words[:2] == ["ALTER", "COLUMN"] and words[3:6] == ["SET", "DATA", "TYPE"]
+        if adds or is_type or sets_type or words[:2] == ["DROP", "COLUMN"] or words[:1] in (["RENAME"], ["CHANGE"]):
+            raise ConfigError(
+                f"{self.file} changes the columns of {name} after it made them",
+                found=" ".join(token.text for token in rest[:6]) + (" …" if len(rest) > 6 else ""),
+                todo="Let the file have the tables as they are: `pg_dump --schema-only`, `mysqldump --no-data`, "
+                "`SHOW CREATE TABLE`, DBMS_METADATA, or the scripts of Management Studio.",
+            )
+        key = self._key_of(rest)
+        if key and name in self.found:
+            self.found[name] = replace(self.found[name], key=key)
+
+    def _comment(self, what: str, rest: Sequence[Token]) -> None:
+        parts = [self._spelled(token) for token in rest if token.word != "."]
+        names = parts[: next((n for n, part in enumerate(parts) if part.upper() == "IS"), 0)]
+        said = rest[-1].text if rest[-1].is_string else None
+        column = names.pop() if what == "COLUMN" and names else None
+        name = self._named(names)
+        table = self.found.get(name)
+        if table is None:
+            return
+        if column is None:
+            self.found[name] = replace(table, comment=said)
+            return
+        columns = [replace(c, comment=said) if c.name == column else c for c in table.columns]
+        self.found[name] = replace(table, columns=tuple(columns))
+
+    def _name(self, tokens: Sequence[Token]) -> tuple[TableName, Sequence[Token]]:
+        """Take the name of a table; of one with a database, too, the last two parts count."""
+        parts, rest = [self._spelled(tokens[0])], tokens[1:]
+        while len(rest) > 1 and rest[0].word == ".":
+            parts.append(self._spelled(rest[1]))
+            rest = rest[2:]
+        return self._named(parts), rest
+
+    def _named(self, parts: Sequence[str]) -> TableName:
+        (*_, schema) = (self.schema or "", *parts[:-1])
+        if not schema:
+            raise ConfigError(
+                f"{self.file} makes the table {parts[-1] if parts else '?'}, and does not say of which schema",
+                todo="Say it by `schema` under [catalogue].",
+            )
+        return TableName(schema, parts[-1])
+
+    def _spelled(self, token: Token) -> str:
+        """Return a name as the database keeps it: it folds those without quotes."""
+        if token.is_quoted:
+            return token.text
+        fold = {"postgresql": str.lower, "oracle": str.upper}.get(self.database, str)
+        return fold(token.text)
+
+
+def _without(tokens: Sequence[Token], *words: str) -> Sequence[Token]:
+    """Leave out words that stand at the beginning, all or none."""
+    return tokens[len(words) :] if [token.word for token in tokens[: len(words)]] == [*words] else tokens
+
+
+def _pairs(tokens: Sequence[Token]) -> list[tuple[str, str]]:
+    """Return each word with the next one."""
+    words = [token.word for token in tokens]
+    return [*pairwise(words)]
+
+
+def _in_brackets(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token]]:
+    """Return what is in the first brackets, and what stands behind them."""
+    depth, start = 0, None
+    for place, token in enumerate(tokens):
+        if token.word == "(":
+            depth += 1
+            start = place + 1 if start is None else start
+        elif token.word == ")":
+            depth -= 1
+            if depth == 0:
+                return tokens[start:place], tokens[place + 1 :]
+    return (), tokens
+
+
+def _parted(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Cut at commas, but for those within brackets."""
+    part, depth = list[Token](), 0
+    for token in tokens:
+        depth += (token.word == "(") - (token.word == ")")
+        if token.word == "," and depth == 0:
+            yield part
+            part = []
+        else:
+            part.append(token)
+    if part:
+        yield part
+
+
+def _comment_in(tokens: Sequence[Token]) -> str | None:
+    """Return what stands behind the word COMMENT."""
+    behind = (tokens[place + 1 :] for place, token in enumerate(tokens) if token.word == "COMMENT")
+    texts = (token.text for rest in behind for token in rest[:2] if token.is_string)
+    return next(texts, None)
+
+
+def _written(words: Sequence[Token]) -> Written:
+    """Return a type by its words outside of brackets, and the numbers within."""
+    name, numbers, depth, sign = list[str](), list[str](), 0, ""
+    for token in words:
+        depth += token.word == "("
+        if depth == 0:
+            name.append(token.text)
+        elif token.word.isdigit() or token.word == "*":
+            numbers.append(sign + token.word)
+        sign = "-" if token.word == "-" else ""
+        depth -= token.word == ")"
+    return written(f"{' '.join(name)}({','.join(numbers)})" if numbers else " ".join(name))
+
+
+def _joined(words: Sequence[Token]) -> str:
+    """Write the words of a type as one would."""
+    text = " ".join(f"'{token.text}'" if token.is_string else token.text for token in words)
+    for loose, tight in ((" (", "("), ("( ", "("), (" )", ")"), (" ,", ","), (" [", "["), ("[ ", "["), (" ]", "]")):
+        text = text.replace(loose, tight)
+    return text.replace(" . ", ".").replace("- ", "-")

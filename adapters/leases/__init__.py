@@ -1,0 +1,1 @@
+"""Leases, which keep two processes from working on one table."""

@@ -1,0 +1,1 @@
+"""Ledgers, which keep what is known of the objects of a source."""

@@ -1,0 +1,40 @@
+"""The ledger in DynamoDB, for pipelines that outlive their machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakeward.adapters.aws.dynamodb.table_purpose import LEDGER
+from lakeward.adapters.ledgers.dynamodb.ledger import DynamoDbLedger
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+
+class LedgerOptions(BaseModel):
+    """A table of DynamoDB that outlives machines, for all pipelines; see docs/reference/ledger.md."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    table: str = Field(
+        min_length=3,
+        description="The name of the table; its partition key is `ledger`, its sort key `item`, both strings, and "
+        "it has the local index `by_state`. It is another one than that of a lease.",
+    )
+
+
+def build(options: Options, runtime: Runtime) -> DynamoDbLedger:
+    """Make the ledger; DynamoDB is not asked before somebody reads it."""
+    from lakeward.adapters.aws.dynamodb.access import find_client  # noqa: PLC0415  # it imports boto3
+
+    own: Mapping[str, Any] = {name: value for name, value in options.items() if name != "state"}
+    settings = validated(LedgerOptions, own, str(runtime.file), within="ledger")
+    return DynamoDbLedger(find_client(LEDGER), settings.table, runtime.pipeline)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the ledger `dynamodb`."""
+    registry.ledgers.add("dynamodb", build)

@@ -1,0 +1,1 @@
+"""Queues that say which tables may have something new."""

@@ -1,0 +1,1 @@
+"""Catalogs in which tables are registered for other engines."""

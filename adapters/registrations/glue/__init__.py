@@ -1,0 +1,56 @@
+"""The Glue Data Catalog, where Athena, Spark and Trino find tables that have no catalog of their own."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakeward.adapters.registrations.glue.lake_formation import AccessOptions, LakeFormation
+from lakeward.core.ports import Registration
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+
+class GlueOptions(BaseModel):
+    """A catalog of AWS Glue (docs/how-to/aws/catalogs.md)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    database: str | None = Field(
+        None,
+        min_length=1,
+        description="The database of all tables; without it each namespace of the lake has one, called as it is.",
+    )
+    region: str | None = Field(
+        None,
+        min_length=1,
+        description="Its region, where it is not the one that the environment or the profile names.",
+    )
+    catalog_id: str | None = Field(
+        None,
+        min_length=1,
+        description="The id of the catalog, where it is not that of the account, as `123456789012`.",
+    )
+    lake_formation: AccessOptions | None = Field(
+        None, description="Tags and grants of Lake Formation; without it nobody is granted anything."
+    )
+
+
+def build(options: Options, runtime: Runtime) -> Registration:
+    """Make what registers tables; Glue is not asked yet."""
+    from lakeward.adapters.registrations.glue.catalog import GlueCatalog  # noqa: PLC0415  # who registers nothing needs none of it
+
+    settings = validated(GlueOptions, options, str(runtime.file), within="registration")
+    access = settings.lake_formation
+    return GlueCatalog(
+        access=None if access is None else LakeFormation(access, settings.region, settings.catalog_id),
+        pipeline=runtime.pipeline,
+        database=settings.database,
+        region=settings.region,
+        catalog_id=settings.catalog_id,
+    )
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the registration `glue`."""
+    registry.registrations.add("glue", build)

@@ -1,0 +1,252 @@
+"""Who may see registered tables: LF-tags and grants of Lake Formation, as the settings say.
+
+What the settings say is brought about; what others have said stays, and what the settings say no more stays too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from lakeward.adapters.aws.service_clients import client_of, translate_errors
+from lakeward.core.errors import ConfigError
+from lakeward.core.ports import TableDescription
+from lakeward.core.text.suggestions import nearest
+
+PAGE: Final = "docs/how-to/aws/catalogs.md"
+
+_Text = Annotated[str, StringConstraints(min_length=1)]
+
+DatabasePermission = Literal["ALL", "ALTER", "CREATE_TABLE", "DESCRIBE", "DROP"]
+TablePermission = Literal["ALL", "ALTER", "DELETE", "DESCRIBE", "DROP", "INSERT", "SELECT"]
+
+
+class _Options(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class DatabaseGrant(_Options):
+    """What a principal may do with a database."""
+
+    principal: _Text = Field(description="The ARN of a role or a user, or the id of an account.")
+    permissions: list[DatabasePermission] = Field(min_length=1, description="What it may do with the database.")
+    grantable: bool = Field(False, description="Whether it may grant that to others.")
+
+
+class TableGrant(_Options):
+    """What a principal may do with a table, or with some of its columns."""
+
+    principal: _Text = Field(description="The ARN of a role or a user, or the id of an account.")
+    permissions: list[TablePermission] = Field(min_length=1, description="What it may do with the table.")
+    columns: list[_Text] | None = Field(
+        None, min_length=1, description='Only these columns; it takes `permissions = ["SELECT"]`.'
+    )
+    all_but: list[_Text] | None = Field(
+        None, min_length=1, description="All columns but these, those that come later too; it takes the same."
+    )
+    grantable: bool = Field(False, description="Whether it may grant that to others.")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.columns is not None and self.all_but is not None:
+            raise ValueError("say `columns` or `all_but`, not both")
+        if (self.columns or self.all_but) and self.permissions != ["SELECT"]:
+            raise ValueError('Lake Formation grants columns for `permissions = ["SELECT"]` alone')
+        return self
+
+
+class TableAccess(_Options):
+    """Tags and grants of one table, beside those of all."""
+
+    lf_tags: dict[str, _Text] = Field(default_factory=dict, description="Its LF-tags, each with one value.")
+    column_tags: dict[str, dict[str, _Text]] = Field(
+        default_factory=dict, description="LF-tags of columns, by the name of the column."
+    )
+    grants: list[TableGrant] = Field(default_factory=list, description="Who may do what with it.")
+
+
+class AccessOptions(_Options):
+    """Tags and grants of Lake Formation, for all tables that are registered; tags must be there already."""
+
+    database_tags: dict[str, _Text] = Field(
+        default_factory=dict, description='LF-tags of each database, as `{ domain = "sales" }`.'
+    )
+    database_grants: list[DatabaseGrant] = Field(
+        default_factory=list,
+        description="Who may do what with each database: `principal`, `permissions`, `grantable`.",
+    )
+    lf_tags: dict[str, _Text] = Field(default_factory=dict, description="LF-tags of each table.")
+    grants: list[TableGrant] = Field(
+        default_factory=list,
+        description="Who may do what with each table, and not with its quarantine: `principal`, `permissions`, "
+        "`grantable`, and `columns` or `all_but` where it is about some columns.",
+    )
+    tables: dict[str, TableAccess] = Field(
+        default_factory=dict,
+        description="The same for single tables, by their names in the lake: `lf_tags`, `grants`, and "
+        "`column_tags` by columns.",
+    )
+
+
+@dataclass(frozen=True)
+class LakeFormation:
+    """Applies tags and grants to tables, and to each database once."""
+
+    options: AccessOptions
+    region: str | None = None
+    catalog_id: str | None = None
+    done: set[str] = field(default_factory=set)
+
+    @cached_property
+    def client(self) -> Any:
+        """The client that asks Lake Formation."""
+        return client_of("lakeformation", self.region)
+
+    def check(self, tables: Sequence[tuple[str, str]]) -> None:
+        """Raise ConfigError for a table of the settings that is none of these, by namespace and name."""
+        known = [".".join(table) for table in tables]
+        for name in self.options.tables:
+            if name.removesuffix("__quarantine") not in known:
+                raise ConfigError(
+                    f"[registration.lake_formation.tables] has a table that is not there: {name}",
+                    found="the tables are " + (", ".join(known) or "none"),
+                    todo=nearest(name, known) or "Name it as the lake does: namespace and name.",
+                )
+
+    def apply(self, table: TableDescription, place: tuple[str, str]) -> None:
+        """Bring about what the settings say of a table that is registered at a place.
+
+        What they say of all tables is not for what stands in quarantine. Raises ConfigError where they name a
+        column that the table lacks, a tag that is not there, or what may not be done.
+        """
+        own = self.options.tables.get(".".join(table.identifier), TableAccess())
+        database, name = place
+        what = f"access to {database}.{name} in Lake Formation"
+        tags = own.lf_tags if table.is_raw else {**self.options.lf_tags, **own.lf_tags}
+        grants = own.grants if table.is_raw else [*self.options.grants, *own.grants]
+        _check_columns(what, own, grants, [column.name for column in table.columns])
+        with translate_errors(what, PAGE, "written"):
+            if database not in self.done:
+                resource = {"Database": {"Name": database, **self._asked}}
+                self._tag(resource, self.options.database_tags, "LFTagOnDatabase", what)
+                for grant in self.options.database_grants:
+                    self._grant(resource, resource, grant)
+                self.done.add(database)
+            whole = {"DatabaseName": database, "Name": name, **self._asked}
+            self._tag({"Table": whole}, tags, "LFTagsOnTable", what)
+            self._tag_columns(whole, own.column_tags, what)
+            for each in grants:
+                self._grant({"Table": whole}, _resource(whole, each), each)
+
+    @property
+    def _asked(self) -> Mapping[str, str]:
+        return {} if self.catalog_id is None else {"CatalogId": self.catalog_id}
+
+    def _tag(self, resource: Mapping[str, Any], tags: Mapping[str, str], assigned: str, what: str) -> None:
+        if not tags:
+            return
+        found = self.client.get_resource_lf_tags(Resource=resource, ShowAssignedLFTags=True, **self._asked)
+        self._add(resource, tags, _values(found.get(assigned, ())), what)
+
+    def _tag_columns(self, table: Mapping[str, Any], tags: Mapping[str, Mapping[str, str]], what: str) -> None:
+        if not tags:
+            return
+        asked = {"Resource": {"Table": table}, "ShowAssignedLFTags": True, **self._asked}
+        listed = self.client.get_resource_lf_tags(**asked).get("LFTagsOnColumns", ())
+        found = {one["Name"]: _values(one.get("LFTags", ())) for one in listed}
+        for column, wanted in tags.items():
+            name = column.lower()
+            resource = {"TableWithColumns": {**table, "ColumnNames": [name]}}
+            self._add(resource, wanted, found.get(name, {}), what)
+
+    def _add(
+        self, resource: Mapping[str, Any], tags: Mapping[str, str], found: Mapping[str, Sequence[str]], what: str
+    ) -> None:
+        """Add the tags that are not there with their values; a tag of a resource has one value."""
+        missing = {key: value for key, value in tags.items() if found.get(key) != [value]}
+        if not missing:
+            return
+        said = [{"TagKey": key, "TagValues": [value], **self._asked} for key, value in missing.items()]
+        answer = self.client.add_lf_tags_to_resource(Resource=resource, LFTags=said, **self._asked)
+        if failures := answer.get("Failures"):
+            tag, error = failures[0].get("LFTag", {}), failures[0].get("Error", {})
+            raise ConfigError(
+                f"{what}: the LF-tag {tag.get('TagKey')} cannot be set",
+                found=f"AWS says {error.get('ErrorMessage') or error.get('ErrorCode')}",
+                todo=f"Is it there, with the value {missing.get(tag.get('TagKey'))!r}? {PAGE} has the permissions.",
+            )
+
+    def _grant(
+        self, asked: Mapping[str, Any], resource: Mapping[str, Any], grant: DatabaseGrant | TableGrant
+    ) -> None:
+        """Grant what is not granted; `asked` is the resource of which Lake Formation lists the grants."""
+        principal = {"DataLakePrincipalIdentifier": grant.principal}
+        pages = self._pages(Principal=principal, Resource=asked)
+        found = [one for one in pages if _is_within(resource, one["Resource"])]
+        granted = {name for one in found for name in one.get("Permissions", ())}
+        passed_on = {name for one in found for name in one.get("PermissionsWithGrantOption", ())}
+        missing = [name for name in grant.permissions if name not in granted]
+        to_pass = [name for name in grant.permissions if grant.grantable and name not in passed_on]
+        if missing or to_pass:
+            self.client.grant_permissions(
+                Principal=principal,
+                Resource=resource,
+                Permissions=grant.permissions,
+                PermissionsWithGrantOption=to_pass,
+                **self._asked,
+            )
+
+    def _pages(self, **asked: Any) -> Iterator[Mapping[str, Any]]:
+        token: Mapping[str, str] = {}
+        while True:
+            answer = self.client.list_permissions(**asked, **token, **self._asked)
+            yield from answer.get("PrincipalResourcePermissions", ())
+            if not answer.get("NextToken"):
+                return
+            token = {"NextToken": answer["NextToken"]}
+
+
+def _check_columns(what: str, own: TableAccess, grants: Sequence[TableGrant], columns: Sequence[str]) -> None:
+    """Raise ConfigError for a column of the settings that the table lacks: one misspelt would be seen by all."""
+    known = {name.lower() for name in columns}
+    granted = [name for one in grants for name in (*(one.columns or ()), *(one.all_but or ()))]
+    for name in (*own.column_tags, *granted):
+        if name.lower() not in known:
+            raise ConfigError(
+                f"{what}: the table has no column {name!r}",
+                found="the columns are " + ", ".join(columns),
+                todo="Correct it under [registration.lake_formation].",
+            )
+
+
+def _values(tags: Sequence[Mapping[str, Any]]) -> Mapping[str, Sequence[str]]:
+    return {tag["TagKey"]: tag["TagValues"] for tag in tags}
+
+
+def _resource(table: Mapping[str, Any], grant: TableGrant) -> Mapping[str, Any]:
+    if grant.columns is not None:
+        return {"TableWithColumns": {**table, "ColumnNames": [name.lower() for name in grant.columns]}}
+    if grant.all_but is not None:
+        excluded = {"ExcludedColumnNames": [name.lower() for name in grant.all_but]}
+        return {"TableWithColumns": {**table, "ColumnWildcard": excluded}}
+    return {"Table": table}
+
+
+def _is_within(wanted: Mapping[str, Any], granted: Mapping[str, Any]) -> bool:
+    """Whether what is wanted is part of what is granted; Lake Formation lists SELECT of a table by its columns."""
+    if "Database" in wanted:
+        return "Database" in granted
+    columns = granted.get("TableWithColumns")
+    if columns is None:
+        return "Table" in granted
+    excluded = set((columns.get("ColumnWildcard") or {}).get("ExcludedColumnNames") or ())
+    is_wildcard = "ColumnWildcard" in columns
+    own = wanted.get("TableWithColumns", {"ColumnWildcard": {}})
+    if "ColumnNames" in own:
+        names = set(own["ColumnNames"])
+        return names.isdisjoint(excluded) if is_wildcard else names <= set(columns.get("ColumnNames") or ())
+    return is_wildcard and excluded <= set(own["ColumnWildcard"].get("ExcludedColumnNames") or ())

@@ -1,0 +1,1 @@
+"""Places where secrets of the settings are kept."""

@@ -1,0 +1,57 @@
+"""Settings in an object of S3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakeward.adapters.aws.s3.access import Access, find_access, normal, split
+from lakeward.core.errors import ConfigError
+from lakeward.core.ports import SettingsStore
+from lakeward.core.settings.layers import SettingsLayer
+from lakeward.core.settings.text import read_settings
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+
+class S3StoreOptions(BaseModel):
+    """An object of S3: TOML, or the same as JSON."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str = Field(description="Its URL, as `s3://bucket/key.toml`.")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsObject:
+    """An object, by its URL in normal form."""
+
+    url: str
+    access: Access = field(repr=False)
+
+    def read(self) -> SettingsLayer:
+        """Return what is in the object; raises ConfigError where it is not there, or is no TOML or JSON."""
+        from lakeward.adapters.aws.s3.error_messages import told  # noqa: PLC0415  # it imports boto3
+
+        bucket, key = split(self.url)
+        try:
+            with told(self.url):
+                found = self.access.client.get_object(Bucket=bucket, Key=key)["Body"].read().decode("utf-8-sig")
+        except FileNotFoundError as error:
+            raise ConfigError(f"{self.url} does not exist", todo="Correct the URL, or put it there.") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{self.url} cannot be read", found=str(error)) from error
+        return SettingsLayer(origin=self.url, content=read_settings(found, self.url))
+
+
+def build(options: Options, runtime: Runtime) -> SettingsStore:
+    """Make what reads an object; it is not asked for yet."""
+    settings = validated(S3StoreOptions, options, str(runtime.file), within="settings.stores")
+    return SettingsObject(normal(settings.name), find_access())
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the settings store `s3`."""
+    registry.settings_stores.add("s3", build)

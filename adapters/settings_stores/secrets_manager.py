@@ -1,0 +1,107 @@
+"""Settings in Secrets Manager: a pipeline in one secret, or a secret for each table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from lakeward.adapters.aws.service_clients import client_of, translate_errors
+from lakeward.adapters.settings_stores.hudi_job import read_parameters
+from lakeward.adapters.settings_stores.pipeline_text import PipelineText
+from lakeward.core.errors import ConfigError
+from lakeward.core.ports import SettingsStore
+from lakeward.core.settings.layers import SettingsEntry, SettingsLayer, layer_of_entries
+from lakeward.core.settings.text import read_settings
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+_PAGE: Final = "docs/how-to/aws/settings.md"
+
+
+class SecretsManagerStoreOptions(BaseModel):
+    """Secrets of Secrets Manager: TOML, or the same as JSON."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str = Field(description="The name or the ARN of the secret, or what `form` says.")
+    form: Literal["pipeline", "tables"] = Field(
+        "pipeline",
+        description="`pipeline`: the secret has settings of the whole pipeline. `tables`: each secret whose name "
+        "begins with `name`, as `hudi/`, has the keys of the table that it is called like behind that.",
+    )
+    tables: list[str] | None = Field(
+        None,
+        min_length=1,
+        description='With `form = "tables"`: only these are asked for, as `shop.orders`; `name` may be empty then.',
+    )
+
+    @model_validator(mode="after")
+    def _says_which(self) -> Self:
+        if self.tables is not None and self.form != "tables":
+            raise ValueError('`tables` is for secrets of tables: say `form = "tables"`, too, or leave it out')
+        if not self.name and self.tables is None:
+            raise ValueError("`name` is empty: say what the names begin with, or list the `tables`")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class TableSecrets:
+    """A secret for each table, under its name behind a prefix; only some `tables`, or all that are there."""
+
+    prefix: str
+    tables: Sequence[str] | None = None
+
+    def read(self) -> SettingsLayer:
+        """Return what is in the secrets; raises ConfigError where there is none, which is a wrong prefix."""
+        place = f"secrets {self.prefix}*"
+        with translate_errors(place, _PAGE):
+            client = client_of("secretsmanager")
+            tables = [*_below(client, self.prefix)] if self.tables is None else self.tables
+        if not tables:
+            raise ConfigError(f"{place}: there is none", todo="Correct `name`, or the region (AWS_DEFAULT_REGION).")
+        return layer_of_entries(place, [self._entry(client, table) for table in tables])
+
+    def _entry(self, client: Any, table: str) -> SettingsEntry:
+        name = f"{self.prefix}{table}"
+        place = f"secret {name}"
+        try:
+            with translate_errors(place, _PAGE):
+                text = _value(client, name)
+            keys = read_parameters(read_settings(text, place), place)
+        except ConfigError as error:
+            return SettingsEntry(table=table, origin=place, error=error)
+        return SettingsEntry(table=table, origin=place, keys=keys)
+
+
+def _below(client: Any, prefix: str) -> Iterator[str]:
+    """Yield what stands behind a prefix in the names of secrets."""
+    pages = client.get_paginator("list_secrets").paginate(Filters=[{"Key": "name", "Values": [prefix]}])
+    for page in pages:
+        for secret in page["SecretList"]:
+            if secret["Name"].startswith(prefix):
+                yield str(secret["Name"]).removeprefix(prefix)
+
+
+def _value(client: Any, name: str) -> str:
+    found = client.get_secret_value(SecretId=name, VersionStage="AWSCURRENT")
+    text = found.get("SecretString")
+    if text is None:
+        raise ConfigError(f"secret {name} is no text", todo="Settings are TOML, or the same as JSON.")
+    return str(text)
+
+
+def build(options: Options, runtime: Runtime) -> SettingsStore:
+    """Make what reads secrets; none is asked for yet."""
+    settings = validated(SecretsManagerStoreOptions, options, str(runtime.file), within="settings.stores")
+    if settings.form == "tables":
+        return TableSecrets(settings.name, settings.tables)
+    return PipelineText(f"secret {settings.name}", "secretsmanager", settings.name, _value)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the settings store `secretsmanager`."""
+    registry.settings_stores.add("secretsmanager", build)

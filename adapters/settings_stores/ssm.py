@@ -1,0 +1,129 @@
+"""Settings in the Parameter Store of Systems Manager: a pipeline in one parameter, or a parameter a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from lakeward.adapters.aws.service_clients import client_of, translate_errors
+from lakeward.adapters.settings_stores.pipeline_text import PipelineText
+from lakeward.adapters.settings_stores.published_pipeline import read_pipeline, read_tables
+from lakeward.core.errors import ConfigError
+from lakeward.core.ports import SettingsStore
+from lakeward.core.settings.layers import SettingsEntry, SettingsLayer, layer_of_entries
+from lakeward.core.settings.text import read_settings
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+_PAGE: Final = "docs/how-to/aws/settings.md"
+
+
+class SsmStoreOptions(BaseModel):
+    """Parameters of Systems Manager, deciphered where they are secure: TOML, or the same as JSON."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str = Field(min_length=1, description="The name of the parameter, or what `form` says.")
+    form: Literal["pipeline", "tables", "published"] = Field(
+        "pipeline",
+        description="`pipeline`: the parameter has settings of the whole pipeline. `tables`: `name` is a path, as "
+        "`/lakeward/shop`, below which each parameter has the keys of the table that it is called like. "
+        "`published`: `name` is that of a stack, whose parameters are `NAME-iceberg-tables` and "
+        "`NAME-iceberg-config`.",
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _has_no_slash_behind(cls, value: str) -> str:
+        return value.rstrip("/") or value
+
+
+@dataclass(frozen=True, slots=True)
+class TableParameters:
+    """A parameter for each table, below a path."""
+
+    path: str
+
+    def read(self) -> SettingsLayer:
+        """Return what is in the parameters; raises ConfigError where there is none, which is a wrong path."""
+        place = f"ssm path {self.path}"
+        with translate_errors(place, _PAGE):
+            found = dict(_below(client_of("ssm"), self.path))
+        if not found:
+            raise ConfigError(
+                f"{place} has no parameter",
+                todo="Correct its name, or the region (AWS_DEFAULT_REGION). Parameters stand right below the path.",
+            )
+        return layer_of_entries(place, [self._entry(name, text) for name, text in found.items()])
+
+    def _entry(self, name: str, text: str) -> SettingsEntry:
+        """Return what a parameter says of the table that it is called like behind the path."""
+        table, place = name.removeprefix(f"{self.path.rstrip('/')}/"), f"ssm parameter {name}"
+        try:
+            if "/" in table:
+                raise ConfigError(
+                    f"{place} stands deeper than right below {self.path}",
+                    todo="Call it like its table right below the path, or keep what is no table elsewhere.",
+                )
+            return SettingsEntry(table=table, origin=place, keys=read_settings(text, place))
+        except ConfigError as error:
+            return SettingsEntry(table=table, origin=place, error=error)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedParameters:
+    """The two parameters of a stack of the published pipeline; that with the buckets may be missing."""
+
+    stack: str
+
+    def read(self) -> SettingsLayer:
+        """Return the tables of the one parameter, and the places of the other."""
+        tables, config = (f"{self.stack}-iceberg-{name}" for name in ("tables", "config"))
+        place, of_config = f"ssm parameter {tables}", f"ssm parameter {config}"
+        with translate_errors(place, _PAGE):
+            client = client_of("ssm")
+            text = _value(client, tables)
+        with translate_errors(of_config, _PAGE):
+            answer = client.get_parameters(Names=[config], WithDecryption=True)
+        entries = [*read_tables(text, place)]
+        sections: dict[str, Mapping[str, Any]] = {}
+        for parameter in answer["Parameters"]:
+            sections |= read_pipeline(str(parameter["Value"]), of_config)
+        layer = layer_of_entries(place, entries, content=sections)
+        return SettingsLayer(
+            origin=of_config,
+            content=layer.content,
+            origins=layer.origins,
+            broken=layer.broken,
+        )
+
+
+def _value(client: Any, name: str) -> str:
+    return str(client.get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"])
+
+
+def _below(client: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each parameter below a path, however deep."""
+    pages = client.get_paginator("get_parameters_by_path").paginate(Path=path, Recursive=True, WithDecryption=True)
+    for page in pages:
+        for parameter in page["Parameters"]:
+            yield str(parameter["Name"]), str(parameter["Value"])
+
+
+def build(options: Options, runtime: Runtime) -> SettingsStore:
+    """Make what reads parameters; none is asked for yet."""
+    settings = validated(SsmStoreOptions, options, str(runtime.file), within="settings.stores")
+    if settings.form == "published":
+        return PublishedParameters(settings.name)
+    if settings.form == "tables":
+        return TableParameters(settings.name)
+    return PipelineText(f"ssm parameter {settings.name}", "ssm", settings.name, _value)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the settings store `ssm`."""
+    registry.settings_stores.add("ssm", build)

@@ -1,0 +1,1 @@
+"""Files of CSV as their text shows them: records, headers, layouts of columns, samples of unknown files."""

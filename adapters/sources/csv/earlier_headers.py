@@ -1,0 +1,75 @@
+"""The headers of a table's other files, which first lines of unknown names and bare files are held to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final
+
+from lakeward.adapters.sources.csv.layout import Expected, Layout, header_names
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import format_of
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import SchemaConflict, SourceError
+
+_LOOKED_AT: Final = 4
+"""So many of the first files of a table, and so many of the last, are looked at."""
+
+
+def names_in_headers(
+    folder: Folder, table: TableName, expected: Expected, head: Callable[[str], str]
+) -> Collection[str]:
+    """Return the names, in small letters, in the headers of a table's first and last CSV files.
+
+    A file that cannot be read has none: it stops its table by itself. `head` returns the beginning of a file.
+    """
+    heads = list[str]()
+    for name in _chosen(folder, table):
+        with suppress(SourceError):
+            heads.append(head(name))
+    return {name for text in heads for name in header_names(text, expected)}
+
+
+def _chosen(folder: Folder, table: TableName) -> Iterator[str]:
+    listed, _ = folder.list(table) or ((), ())
+    names = [item.name for item in sorted(listed, key=lambda item: (item.order, item.name))]
+    archived = folder.first_archived(table)
+    for name in (*names[:_LOOKED_AT], *names[_LOOKED_AT:][-_LOOKED_AT:], *([archived] if archived else [])):
+        if format_of(name) == "csv" and not folder.is_shared(table, name):
+            yield name
+
+
+def order_in_headers(
+    files: Iterable[tuple[str, Layout | None]], expected: Expected, known: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the table's columns as the last header of files, in order, has them; empty where that is as declared.
+
+    `known` is what this returned of earlier files. Raises SchemaConflict for a file without a header behind one of
+    another order than is declared: nothing tells which order that file has, unless the settings say that no file
+    has a header, or a catalogue tells the order.
+    """
+    declared, order = expected.dimension.schema, tuple(known or ())
+    is_told = expected.header != "auto" or bool(expected.dimension.orders)
+    for name, layout in files:
+        if layout is None or not layout.has_lines:
+            continue
+        own = tuple(column for column in layout.columns if declared.find(column) is not None)
+        if layout.has_header:
+            order = () if _agree(own, declared.names) else own
+        elif not is_told and not _agree(own, order):
+            raise SchemaConflict(
+                f"{expected.dimension.name}: nothing tells the order of the columns in {name}",
+                found=f"it has no header, and the last header before it has {', '.join(order)}; declared are "
+                f"{', '.join(own)}",
+                todo="Nothing of this batch was applied; other tables go on. Where this file has the order of that "
+                "header, declare the columns so; else let it have a header of its own.",
+            )
+    return order
+
+
+def _agree(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether the columns that two orders have in common come in the same order in both."""
+    if one == other:
+        return True
+    common = set(one) & set(other)
+    return [name for name in one if name in common] == [name for name in other if name in common]

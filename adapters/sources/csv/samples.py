@@ -1,0 +1,100 @@
+"""What the first rows of CSV files show to who looks at a folder that nobody configured yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lakeward.adapters.sources.csv.header import cell_name
+from lakeward.adapters.sources.csv.parser import Dialect, Field, records
+from lakeward.core.settings.proposals import proposed_type
+
+DELIMITERS: Final = (",", ";", "\t", "|")
+
+_NAME: Final = re.compile(r"[^\W\d][\w $#.-]*")
+
+Row = Sequence[Field]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The first rows of a file; `header` are the names that it begins with, if it does."""
+
+    is_load: bool
+    rows: Sequence[Row]
+    header: Sequence[str] = ()
+
+
+def delimiter_of(heads: Sequence[str]) -> str:
+    r"""Return the delimiter by which the rows have the most columns, as many in each row.
+
+    >>> delimiter_of(["1;a,b\n2;c\n"])
+    ';'
+    """
+
+    def columns(delimiter: str) -> int:
+        widths = []
+        for head in heads:
+            found = {len(row) for row in rows_of(head, Dialect(delimiter))}
+            widths.append(found.pop() if len(found) == 1 else 1)
+        return min(widths, default=1)
+
+    return max(DELIMITERS, key=columns)
+
+
+def rows_of(head: str, dialect: Dialect) -> list[Row]:
+    """Return the rows of the beginning of a file that break no rule."""
+    found = [record.fields for record in records(head, dialect) if record.text.strip("\r")]
+    return [tuple(_without_cr(field) for field in row) for row in found if row is not None]
+
+
+def _without_cr(field: Field) -> Field:
+    return field.removesuffix("\r") if isinstance(field, str) else field
+
+
+def with_headers(samples: Sequence[Sample], said: Collection[str] = ()) -> list[Sample]:
+    """Tell headers from rows: they are names, and each file of the table begins with much the same.
+
+    A first field that is one of `said`, in lower case, is a header's.
+    """
+    firsts = [sample.rows[0] for sample in samples if sample.rows]
+    if not firsts or not all(_may_be_header(row) for row in firsts):
+        return [*samples]
+    is_said = any(str(row[0]).lower() in said for row in firsts)
+    common = set.intersection(*[{cell_name(name).lower() for name in row} for row in firsts])
+    repeats = len(firsts) > 1 and len(common) > max(map(len, firsts)) / 2
+    if not (is_said or repeats or any(_differs(sample.rows) for sample in samples if sample.rows)):
+        return [*samples]
+    return [
+        replace(sample, header=[cell_name(name) for name in sample.rows[0]], rows=sample.rows[1:])
+        if sample.rows
+        else sample
+        for sample in samples
+    ]
+
+
+def _may_be_header(row: Row) -> bool:
+    names = [name for name in map(cell_name, row) if _NAME.fullmatch(name)]
+    return len({name.lower() for name in names}) == len(row)
+
+
+def _differs(rows: Sequence[Row]) -> bool:
+    """Tell whether the first row is a text where all others have another type."""
+    columns = list(zip(*[row for row in rows[1:] if len(row) == len(rows[0])], strict=True))
+    return any(str(proposed_type(texts(column))) != "string" for column in columns)
+
+
+def texts(column: Sequence[Field]) -> list[str | None]:
+    """Return the cells of a column as texts; what was not sent is as unknown as NULL."""
+    return [field if isinstance(field, str) else None for field in column]
+
+
+def cells_of(sample: Sample, name: str, columns: Sequence[str]) -> list[str | None]:
+    """Return the cells of a column, by the file's header, or else the table's `columns`."""
+    names = sample.header or columns
+    if name not in names:
+        return []
+    place = list(names).index(name)
+    return texts([row[place] for row in sample.rows if len(row) == len(names)])

@@ -1,0 +1,242 @@
+"""The settings of the source `dms`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt, model_validator
+
+from lakeward.adapters.sources.csv.header import HEADER_SETTING, HeaderSetting
+from lakeward.adapters.sources.csv.parser import Dialect
+from lakeward.adapters.sources.dms.paths.date_folders import FORMS
+from lakeward.adapters.sources.dms.paths.file_names import Names
+from lakeward.adapters.sources.landing.places import OWN_FOLDER, Place
+from lakeward.adapters.sources.landing.setting_values import one_character, one_or_none, pattern, zone
+from lakeward.adapters.sources.staging.location import SETTING, staging_url
+
+
+def _row_end(value: str) -> str:
+    if not value or "\0" in value or "\ue005" in value:
+        raise ValueError("must be what ends a row, as \\n or \\r\\n")
+    return value
+
+
+def _text(value: str | None) -> str | None:
+    if value is not None and not (value and value.isprintable()):
+        raise ValueError("must be a text that can be seen")
+    return value
+
+
+def _folder(value: str | None) -> str | None:
+    if value is None:
+        return None
+    path = PurePosixPath(value)
+    if not path.parts or path.is_absolute() or ".." in path.parts or not value.isprintable() or "\\" in value:
+        raise ValueError("must be a folder below the landing folder, as `cdc/{schema}/{table}`")
+    return str(path)
+
+
+def _folder_of_one(value: str | None) -> str | None:
+    """Return the folder of one table, which may be the landing folder itself: `.`."""
+    return "" if value is not None and str(PurePosixPath(value)) == "." else _folder(value)
+
+
+def _folder_of_any(value: str) -> str:
+    fields = re.findall(r"\{[^}]*\}", value)
+    if sorted(fields) != ["{schema}", "{table}"]:
+        raise ValueError("must have {schema} and {table} in it, once each")
+    return str(_folder(value))
+
+
+def _dates(value: str) -> str:
+    if value not in ("auto", *FORMS):
+        raise ValueError("must be `auto`, or what a folder looks like: one of " + ", ".join(FORMS))
+    return value
+
+
+def _ordered_pattern(value: str | None) -> str | None:
+    if value is not None and not set(re.compile(str(pattern(value))).groupindex):
+        raise ValueError(
+            "must have a group that gives the order of the files: (?P<time>…), (?P<counter>…) or (?P<hex>…)"
+        )
+    return value
+
+
+_LOAD_NAMES = (
+    "The names of the files of a full load, where DMS did not give them: a regular expression for the path below "
+    "the folder. A group `(?P<counter>\\d+)`, or `hex`, orders them."
+)
+_CHANGE_NAMES = (
+    "The same for files of changes. A group `(?P<time>…)` with year, month, day and so on to the millisecond, or "
+    "`counter` or `hex`, or both, orders them."
+)
+
+
+class DmsTableOptions(BaseModel):
+    """Where the files of one table lie, and how they are named, where it is not as [source] says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    load: Annotated[str | None, AfterValidator(_folder_of_one)] = Field(
+        None,
+        description="The folder of its full load, below `path`, or `.` for `path` itself; `{schema}` and `{table}` "
+        "stand for its name.",
+    )
+    changes: Annotated[str | None, AfterValidator(_folder_of_one)] = Field(
+        None, description="The folder of its changes, in the same way."
+    )
+    load_names: Annotated[str | None, AfterValidator(pattern)] = Field(None, description=_LOAD_NAMES)
+    change_names: Annotated[str | None, AfterValidator(_ordered_pattern)] = Field(None, description=_CHANGE_NAMES)
+
+
+class DmsOptions(BaseModel):
+    """Files that AWS DMS writes: `<path>/<schema>/<table>/LOAD00000001.csv`, `20141029-113401000.csv`, …"""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    path: str = Field(
+        description="The landing folder: a path, relative to the settings file where it is not absolute, or "
+        "`s3://bucket/prefix`; see docs/reference/s3.md."
+    )
+    landing: Literal["kept", "archived"] = Field(
+        "kept",
+        description="What becomes of files that are applied: they stay where they are, or go into `archive`.",
+    )
+    archive: str = Field(
+        "backup/",
+        description="With `archived`: the folder they go into, as `<schema>/<table>/<file>`; a relative path is "
+        "relative to the settings file. It must not lie within `path`, and is in S3 where that is.",
+    )
+    load: Annotated[str, AfterValidator(_folder_of_any)] = Field(
+        OWN_FOLDER,
+        description="The folder of a table's full load, below `path`, where the full load and the changes lie "
+        "apart, as `full/{schema}/{table}`.",
+    )
+    changes: Annotated[str, AfterValidator(_folder_of_any)] = Field(
+        OWN_FOLDER, description="The folder of a table's changes, as `cdc/{schema}/{table}`."
+    )
+    date_folders: Annotated[str, AfterValidator(_dates)] = Field(
+        "auto",
+        description="With DatePartitionEnabled: what the folders look like, as `YYYY/MM/DD`, `DD-MM-YYYY` or "
+        "`YYYYMMDDHH`. `auto` takes every form that DMS has; no folder has two.",
+    )
+    cdc_path: Annotated[str | None, AfterValidator(_folder)] = Field(
+        None,
+        description="The endpoint's CdcPath, with PreserveTransactions: the folder below `path` with files "
+        "`CDC_TXN-…` that hold the changes of all tables, in the order of transactions.",
+    )
+    staging: Annotated[str | None, AfterValidator(staging_url)] = Field(
+        None, description=f"Used with `cdc_path`. {SETTING}"
+    )
+    load_names: Annotated[str | None, AfterValidator(pattern)] = Field(None, description=_LOAD_NAMES)
+    change_names: Annotated[str | None, AfterValidator(_ordered_pattern)] = Field(None, description=_CHANGE_NAMES)
+    format: Literal["auto", "csv", "parquet"] = Field(
+        "auto", description="What the files are. `auto` goes by each file's ending."
+    )
+    timestamp_column: str | None = Field(
+        None,
+        description="The endpoint's TimestampColumnName: the column with the commit time. It orders the "
+        "changes; without it, the order of files and rows does.",
+    )
+    sequence_column: Annotated[str | None, AfterValidator(_text)] = Field(
+        None,
+        description="The column of a transformation rule `add-column` that has the place of each change in the "
+        "source's own order. It orders the changes in place of the commit time, which stays their time.",
+    )
+    sequence_kind: Literal["$AR_H_CHANGE_SEQ", "$AR_H_STREAM_POSITION"] = Field(
+        "$AR_H_CHANGE_SEQ",
+        description="The expression of that rule. A change sequence is of one change alone, so that a copy of it "
+        "is known under any name; a stream position is not, and must be a number, as an SCN of Oracle.",
+    )
+    source_zone: Annotated[str, AfterValidator(zone)] = Field(
+        "UTC",
+        description="The time zone of times in the table's columns that are written without one. Commit times "
+        "are in UTC.",
+    )
+    op_column: str = Field("Op", description="What the operation's column is called where files have headers.")
+    delimiter: Annotated[str, AfterValidator(one_character)] = Field(
+        ",", description="The endpoint's CsvDelimiter."
+    )
+    quote: Annotated[str, AfterValidator(one_or_none)] = Field(
+        '"', description="What quotes a field; empty where the endpoint has Rfc4180=false: then nothing does."
+    )
+    null_text: str = Field(
+        "NULL", description="The endpoint's CsvNullValue: an unquoted field of this text is NULL."
+    )
+    header: HeaderSetting = Field("auto", description=HEADER_SETTING)
+    row_delimiter: Annotated[str, AfterValidator(_row_end)] = Field(
+        "\n", description="The endpoint's CsvRowDelimiter. With a line feed, rows may end in CR LF as well."
+    )
+    trim_padding: bool = Field(
+        False,
+        description="The endpoint has AddTrailingPaddingCharacter: blanks at the end of texts are left out, so "
+        "that keys match.",
+    )
+    operations: Literal["all", "inserts", "inserts_and_updates"] = Field(
+        "all",
+        description="What the endpoint writes: `inserts` with CdcInsertsOnly, `inserts_and_updates` with "
+        "CdcInsertsAndUpdates. Then files of changes need no Op, and deletes are lost.",
+    )
+    operation_indicator: str | None = Field(
+        None,
+        description="A column that a rule `add-column` fills by `operation_indicator('D', 'U', 'I')`: where it "
+        "says that a row was deleted, it is, whatever Op says.",
+    )
+    operation_indicator_values: list[str] = Field(
+        ["D", "U", "I"],
+        min_length=3,
+        max_length=3,
+        description="What that column says of a delete, an update and an insert.",
+    )
+    no_sup_value: Annotated[str | None, AfterValidator(_text)] = Field(
+        None,
+        description="The endpoint's CsvNoSupValue, where UseCsvNoSupValue is on: an unquoted field of this text "
+        "was not sent, and the row keeps what it has there.",
+    )
+    before_image_prefix: Annotated[str | None, AfterValidator(_text)] = Field(
+        None,
+        description="The `column-prefix` of the task's rule `add-before-image-columns`, as `BI_`: an update whose "
+        "key was another before is a key change, and the row moves.",
+    )
+    max_files: PositiveInt = Field(1000, description="How many files one batch takes at the most.")
+    max_bytes: ByteSize = Field(
+        ByteSize(256 * 1024 * 1024),
+        description="How many bytes of files one batch takes at the most (at least one file), as 256MiB.",
+    )
+
+    @model_validator(mode="after")
+    def _has_columns_apart(self) -> Self:
+        """Refuse a column that is named for two things, and a kind of nothing."""
+        if self.sequence_column is None and "sequence_kind" in self.model_fields_set:
+            raise ValueError("`sequence_kind` says what `sequence_column` is, and there is none")
+        if self.sequence_column in (self.op_column, self.timestamp_column) and self.sequence_column is not None:
+            raise ValueError(f"two keys name the column {self.sequence_column!r}")
+        return self
+
+    @property
+    def dialect(self) -> Dialect:
+        """How CSV is written."""
+        return Dialect(self.delimiter, self.quote, self.null_text, self.no_sup_value, self.row_delimiter)
+
+    @property
+    def may_lack_op(self) -> bool:
+        """Whether files of changes may be without Op: only inserts and updates are in them, or a column tells."""
+        return self.operations != "all" or self.operation_indicator is not None
+
+
+def place(options: DmsOptions, own: DmsTableOptions | None = None) -> Place:
+    """Return where the files of a table lie: as its own options say, and else as those of the source do."""
+    own = own or DmsTableOptions.model_validate({})
+    load, changes = own.load_names or options.load_names, own.change_names or options.change_names
+    names = Names(
+        None if options.date_folders == "auto" else options.date_folders,
+        None if load is None else re.compile(load),
+        None if changes is None else re.compile(changes),
+    )
+    load_folder, change_folder = (
+        said if said is not None else others
+        for said, others in ((own.load, options.load), (own.changes, options.changes))
+    )
+    return Place(names, load_folder, change_folder, options.cdc_path)

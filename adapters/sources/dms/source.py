@@ -1,0 +1,452 @@
+"""The source `dms`: files of AWS DMS in a folder or a bucket, full load and changes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeward.adapters.sources.csv.earlier_headers import names_in_headers, order_in_headers
+from lakeward.adapters.sources.csv.layout import OPERATIONS, Expected, find_layout
+from lakeward.adapters.sources.csv.parser import fields_in
+from lakeward.adapters.sources.dms.damage import naming_unread, refuse_damage, surveyed
+from lakeward.adapters.sources.dms.file_columns import File, alike, footer_of, not_alike, old_names, with_schema
+from lakeward.adapters.sources.dms.options import DmsOptions
+from lakeward.adapters.sources.dms.raw_files import LOAD, RawFiles
+from lakeward.adapters.sources.dms.table_checks import (
+    refuse_another_name,
+    refuse_images,
+    refuse_lateness,
+    refuse_other_format,
+    refuse_sequence_as_column,
+)
+from lakeward.adapters.sources.dms.transactions.layout import find_layout as find_shared_layout
+from lakeward.adapters.sources.dms.transactions.shared_files import SharedFiles
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.object_selection import choose, still_alike, to_batch
+from lakeward.adapters.sources.landing.places import FileName
+from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES, read_csv, typed_rows
+from lakeward.adapters.sources.rows.frame_cache import KeptFrames
+from lakeward.adapters.sources.rows.local_files import SmallFile, read_files, read_frame
+from lakeward.adapters.sources.rows.parquet_footers import OF_DMS, footer, refuse_unknown
+from lakeward.adapters.sources.rows.parquet_frames import read_parquet
+from lakeward.adapters.sources.rows.read_spec import Numbered, Reading, file_frame
+from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, mended_rows
+from lakeward.adapters.spark.frames.event_frame import (
+    LOG,
+    Group,
+    facts,
+)
+from lakeward.adapters.spark.frames.frame_survey import lift_places, log_steps, steps_back, with_ahead
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.frames.local_source_rows import FilePlace
+from lakeward.adapters.spark.frames.source_rows import TORN, to_events
+from lakeward.adapters.spark.merge.truncates import truncation
+from lakeward.adapters.spark.sql.casts import check_pattern, check_text
+from lakeward.core.checks.event_order import COMMIT_TIME
+from lakeward.core.checks.key_form import key_form
+from lakeward.core.checks.log_steps import OVERLAP
+from lakeward.core.checks.source_clock import believed
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
+from lakeward.core.errors import SchemaConflict, SourceError
+from lakeward.core.events import Position, Sequences
+from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
+from lakeward.core.merge.facts import Capability
+from lakeward.core.ports import Batch, Cells, Entry, TableDescription
+from lakeward.core.schema import Schema
+from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.plugins.registry import clock
+
+_KINDS: Final = {"$AR_H_CHANGE_SEQ": Sequences.UNIQUE, "$AR_H_STREAM_POSITION": Sequences.PLACES}
+_DAY: Final = 24 * 3600 * 1_000_000
+
+
+@dataclass(slots=True)
+class DmsSource:
+    """Files of AWS DMS. A batch is read whole, once, before anything is written.
+
+    `shared` are the files of transactions, where the endpoint writes such. A batch of at most `small_batch` rows is
+    read in this process, where that is possible.
+    """
+
+    options: DmsOptions
+    folder: Folder
+    spark: Callable[[], SparkSession]
+    patterns: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
+    now: Callable[[], int] = clock
+    shared: SharedFiles | None = None
+    tables_with_torn_rows: set[TableName] = field(default_factory=set)
+    tables_with_checked_formats: set[TableName] = field(default_factory=set)
+    headers: dict[TableName, Collection[str]] = field(default_factory=dict)
+    kept: KeptFrames = field(default_factory=KeptFrames)
+    small_batch: int = 0
+
+    @property
+    def lateness(self) -> Lateness:
+        """A day where commit times order the changes; else the order of the files is all there is."""
+        has_times = self.options.timestamp_column is not None and self.sequences is not Sequences.ARRIVAL
+        return Within(_DAY) if has_times else ORDERED
+
+    @property
+    def sequences(self) -> Sequences:
+        """Commit times, or what the rule `add-column` tells; files of transactions are in the order of commits."""
+        if self.options.sequence_column is None:
+            is_told = self.options.cdc_path is not None and self.options.timestamp_column is not None
+            return Sequences.ARRIVAL if is_told else Sequences.TIMES
+        return _KINDS[self.options.sequence_kind]
+
+    def order_by(self, dimension: Dimension) -> str | None:
+        """Return the sequence column, or that of commit times, whose name a task may change."""
+        if self.sequences is Sequences.ARRIVAL:
+            return None
+        return self.options.sequence_column or ("" if self.options.timestamp_column is None else COMMIT_TIME)
+
+    def key_form(self, dimension: Dimension) -> str | None:
+        """Return the formats of the key's columns, the zone of times in it, and whether blanks are left out."""
+        o = self.options
+        formats = self.patterns.get(dimension.source, {})
+        return key_form(dimension, formats, o.source_zone, is_trimmed=o.trim_padding)
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        """Choose the next files, in the order of their names."""
+        refuse_images(dimension, self.options)
+        if self.shared is not None:
+            refuse_lateness(dimension, self.options)
+            refuse_another_name(dimension)
+        limits = Limits(self.options.max_files, self.options.max_bytes)
+        return choose(self.folder, dimension, past, limits, self._as_named)
+
+    def _as_named(self, table: TableName, listed: Sequence[SourceObject], past: Past) -> Sequence[SourceObject]:
+        of_all = [] if self.shared is None else [i for i in listed if self._name(table, i.name).is_shared]
+        own = [item for item in listed if item not in of_all] if of_all else listed
+        for item in own if self.options.format != "auto" else ():
+            refuse_other_format(table, item.name, self.options)
+        if self.shared is None:
+            return own
+        has_more = any(item.name not in past.seen for item in own)
+        return [*own, *self.shared.of_table(table, of_all, past, has_more=has_more)]
+
+    def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return applied files that are not in the landing folder any more."""
+        return self.folder.find_missing(dimension.source, objects)
+
+    def clean_staging(self, dimension: Dimension, *, is_dry: bool) -> Sequence[str]:
+        """Remove staged rows of files of transactions that no table waits for, or only name them."""
+        return () if self.shared is None else self.shared.clean(is_dry=is_dry)
+
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
+        """Return a truncate: DMS deletes the files of a table instead of writing one."""
+        return truncation(self.spark(), dimension, place, time, in_part=bool(self._reading(dimension).in_part))
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Move applied files into the archive, where there is one; those of many tables once all applied them."""
+        table = dimension.source
+        of_all = [] if self.shared is None else [i for i in objects if self._name(table, i.name).is_shared]
+        own = self.folder.put_away(table, [item for item in objects if item not in of_all])
+        return [*own, *self.shared.archive(table, of_all)] if self.shared is not None and of_all else own
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
+        refuse_sequence_as_column(dimension, self.options)
+        self.headers.pop(dimension.source, None)
+        every = self._look_at_each(dimension, taken)
+        files = alike(dimension, every, self.options)
+        if taken.load is not None and len(files) < len(every):
+            raise not_alike(dimension, files[-1], every[len(files)])
+        shown = [(file.object.name, file.layout) for file in files if not file.name.is_shared]
+        header = order_in_headers(shown, self._expected(dimension), taken.header)
+        objects = tuple(file.object for file in files)
+        tags = {file.object.name: self._etag(dimension.source, file) for file in files}
+        dimension = with_schema(dimension, files, self.options)
+        limit = believed(self.now())
+        rows = lift_places(self._frame(dimension, files), taken.restarts)
+        written = self._written(dimension, files, rows, taken, limit)
+        frame, close = written or self.kept.keep(rows, dimension, objects)
+        try:
+            judged = _in_log(with_ahead(frame, limit), dimension.sequences)
+            with naming_unread(dimension, files, self.folder):
+                found = surveyed(judged, dimension)
+            if dimension.source not in self.tables_with_torn_rows and any(TORN in group.flags for group in found):
+                self.tables_with_torn_rows.add(dimension.source)
+                close()
+                return self.read(dimension, taken, epoch)
+            unchanged = still_alike(self.folder, dimension.source, taken)
+            if len(unchanged.objects) < len(objects):
+                close()
+                return self._read_or_nothing(dimension, unchanged, epoch)
+            refuse_damage(dimension, frame, files, found, has_times=self.options.timestamp_column is not None)
+            tagged = [replace(file, object=replace(file.object, etag=tags[file.object.name])) for file in files]
+            batch = self._batch_of(dimension, tagged, frame, judged, found, taken, epoch, close)
+        except BaseException:
+            close()
+            raise
+        known = replace(batch.facts, believed=limit, header=header)
+        return replace(batch, facts=known, frame=frame if written else batch.frame)
+
+    def _batch_of(
+        self,
+        dimension: Dimension,
+        files: Sequence[File],
+        frame: Frame,
+        judged: Frame,
+        found: Sequence[Group],
+        taken: Taken,
+        epoch: int,
+        close: Callable[[], None],
+    ) -> Batch[Frame]:
+        """Return the batch of an event frame; `judged` flags its times that lie ahead, `found` is its survey."""
+        batch = to_batch(
+            frame,
+            dimension,
+            found,
+            epoch=epoch,
+            objects=[file.object for file in files],
+            loads={file.object.name for file in files if file.name.is_load},
+            back=steps_back(frame, found, dimension),
+            steps=log_steps(judged, found, taken.reached) if dimension.sequences.are_wide else None,
+            may_need=self._reading(dimension).in_part,
+            close=close,
+        )
+        return batch if taken.load is None else replace(batch, facts=replace(batch.facts, loaded=epoch))
+
+    def _written(
+        self, dimension: Dimension, files: Sequence[File], rows: Frame, taken: Taken, limit: int
+    ) -> tuple[Frame, Callable[[], None]] | None:
+        """Write nothing but rows of full loads to files of the table, where that can be done as they are read."""
+        if taken.load_writer is None or not all(file.name.is_load for file in files):
+            return None
+        with naming_unread(dimension, files, self.folder):
+            found: tuple[Frame, Callable[[], None]] | None = taken.load_writer(
+                dimension.schema, with_ahead(rows, limit)
+            )
+        return found
+
+    def _etag(self, table: TableName, file: File) -> str | None:
+        known = self.shared.etag(file.object.name) if self.shared is not None and file.name.is_shared else None
+        return file.object.etag or known or self.folder.etag(table, file.object.name)
+
+    def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        if taken.objects:
+            return self.read(dimension, taken, epoch)
+        return Batch(self.spark().range(0).toDF("nothing"), facts([], dimension, dimension.schema, [], epoch))
+
+    # Files as they are.
+
+    def describe_raw(self, dimension: Dimension, namespace: str) -> Sequence[TableDescription]:
+        """Return the folders of a table as tables of a namespace, by their newest files."""
+        look = partial(self._look_at, known=Schema(()), is_there=True)
+        return [*RawFiles(self.options, self.folder, look).describe(dimension, namespace)]
+
+    def identify_raw(self, table: TableName, namespace: str) -> Sequence[tuple[str, str]]:
+        """Return how the folders of a table may be called in a namespace."""
+        names = (table.table, f"{table.table}{LOAD}") if self.folder.places.of(table).is_split else (table.table,)
+        return [(namespace, name) for name in names]
+
+    # Rows in quarantine.
+
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension: the columns of a table are those of its files."""
+        return dimension
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return nothing: rules stand behind a source."""
+        return Remaking()
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        """Return a row as it was written, column by column; none where the file is gone, or another one."""
+        if is_parquet(entry):
+            return json_cells(entry.text, self._reading(dimension))
+        expected = self._expected(dimension)
+        try:
+            name = self._name(dimension.source, entry.object)
+            if name.is_shared:
+                width = fields_in(entry.text, expected.dialect)
+                return csv_cells(entry.text, find_shared_layout(entry.object, width, expected), expected.dialect)
+            head = self._head(dimension.source, entry.object)
+            layout = find_layout(entry.object, head, expected, is_load=name.is_load)
+        except (SourceError, SchemaConflict):
+            return Cells()
+        if layout.has_header and self.folder.is_written_since(dimension.source, entry.object, entry.since):
+            return Cells()
+        return csv_cells(entry.text, layout, expected.dialect)
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
+        """Return mended rows as events; one that is not mended is read as it was written."""
+        return mended_rows(self.spark(), self._reading(dimension), entries, partial(self.cells, dimension))
+
+    # What the beginning of a file says.
+
+    def _look_at_each(self, dimension: Dimension, taken: Taken) -> Sequence[File]:
+        """Look at the beginning of files; a column without a type has that of the table, or of a file before it."""
+        files: list[File] = []
+        known = Schema(()) if taken.columns is None else taken.columns
+        for item in taken.objects:
+            files.append(self._look_at(dimension, item, known, is_there=taken.columns is not None))
+            own = files[-1].schema or Schema(())
+            known = Schema((*known, *(column for column in own if known.find(column.name) is None)))
+        return files
+
+    def _look_at(self, dimension: Dimension, item: SourceObject, known: Schema, *, is_there: bool) -> File:
+        name = self._name(dimension.source, item.name)
+        if name.format == "parquet":
+            with self.folder.open(dimension.source, item.name) as file:
+                found = footer(file, str(dimension.name), item.name, OF_DMS)
+            renames, declared = dimension.policies.renames, dimension.schema
+            found = found.with_names([*self._names_of_endpoint(dimension), *declared.names, *renames, *known.names])
+            found = found.with_known(declared, known, renames=renames)
+            if not is_there and (dimension.has_column_rules or not dimension.key or len(declared)):
+                refuse_unknown(found, str(dimension.name), item.name)
+            return File(item, name, schema=found.schema, forms=found.forms, written=found.written)
+        if not len(dimension.schema):
+            raise SchemaConflict(
+                f"{dimension.name}: the types of its columns are not declared",
+                found=f"{item.name} is CSV, which has no types, and lakeward never guesses them",
+                todo=f'Declare them under [tables."{dimension.name}".columns]. Other tables go on.',
+            )
+        self._check_formats(dimension)
+        if self.shared is not None and name.is_shared:
+            width = self.shared.share(dimension.source, item.name).width
+            return File(item, name, layout=find_shared_layout(item.name, width, self._expected(dimension)))
+        head = self._head(dimension.source, item.name)
+        layout = find_layout(item.name, head, self._expected(dimension), is_load=name.is_load)
+        return File(item, name, layout=layout)
+
+    def _names_of_endpoint(self, dimension: Dimension) -> Sequence[str]:
+        """Return what the settings call columns of files: those that the endpoint adds, the key, an indicator."""
+        o = self.options
+        names = (o.op_column, o.timestamp_column, o.sequence_column, o.operation_indicator, *dimension.key)
+        prefix = o.before_image_prefix
+        before = () if prefix is None else (prefix + name for name in (*dimension.key, *dimension.schema.names))
+        return [*filter(None, names), *before]
+
+    def _head(self, table: TableName, name: str) -> str:
+        return self.folder.head(table, name, self.options.row_delimiter, self.options.quote)
+
+    def _name(self, table: TableName, name: str) -> FileName:
+        return self.folder.places.of(table).known(table, name)
+
+    def _expected(self, dimension: Dimension) -> Expected:
+        o = self.options
+        dialect = self._reading(dimension).dialect
+        added = (o.op_column, o.timestamp_column, o.before_image_prefix, o.sequence_column)
+        expected = Expected(dimension, dialect, *added, may_lack_op=o.may_lack_op, header=o.header)
+        return replace(expected, earlier=partial(self._earlier, expected))
+
+    def _earlier(self, expected: Expected) -> Collection[str]:
+        """Return the names in the headers of a table's files, which are looked at once for each batch."""
+        table = expected.dimension.source
+        found = self.headers.get(table)
+        if found is None:
+            found = names_in_headers(self.folder, table, expected, partial(self._head, table))
+            self.headers[table] = found
+        return found
+
+    def _check_formats(self, dimension: Dimension) -> None:
+        """Refuse formats that a column cannot have; once for each table."""
+        if dimension.name in self.tables_with_checked_formats:
+            return
+        patterns, table = self.patterns.get(dimension.source, {}), str(dimension.name)
+        for item in dimension.schema:
+            pattern = patterns.get(item.name)
+            check_text(item, pattern, table)
+            if pattern is not None and item.type.name != "binary":
+                check_pattern(self.spark(), item, pattern, table)
+        self.tables_with_checked_formats.add(dimension.name)
+
+    def _reading(self, dimension: Dimension) -> Reading:
+        o = self.options
+        return Reading(
+            dimension=dimension,
+            dialect=o.dialect,
+            op_column=o.op_column,
+            operations=OPERATIONS,
+            timestamp_column=o.timestamp_column,
+            source_zone=o.source_zone,
+            patterns=self.patterns.get(dimension.source, {}),
+            before_prefix=o.before_image_prefix,
+            sequence_column=o.sequence_column,
+            base=self.folder.base,
+            is_padded=o.trim_padding,
+            without_op="insert" if o.operations == "inserts" else "read",
+            indicator=o.operation_indicator,
+            indicator_values=o.operation_indicator_values,
+        )
+
+    # The data.
+
+    def _frame(self, dimension: Dimension, files: Sequence[File]) -> Frame:
+        """Return the events of files: read in this process where the batch is small, else by Spark."""
+        here, in_spark = (partial(read, dimension, files) for read in (self._read_here, self._read_in_spark))
+        return read_frame(dimension.name, self.spark, here, in_spark)
+
+    def _read_here(self, dimension: Dimension, files: Sequence[File]) -> pa.Table:
+        """Return the events of a small batch; raises SparkNeeded where Spark must read it."""
+        if any(file.name.is_shared for file in files):
+            raise SparkNeeded("its files have changes of many tables")
+        op, table = self.options.op_column, dimension.source
+        small = [
+            SmallFile(
+                file.object.name,
+                file.object.size,
+                partial(self.folder.open, table, file.object.name),
+                FilePlace(file.object.order, rank, file.name.is_load, file.has_op(op)),
+                file.layout,
+                None if file.schema is None else footer_of(file),
+                {new: old for old, new in old_names(dimension, file)},
+            )
+            for rank, file in enumerate(files)
+        ]
+        return read_files(small, self._reading(dimension), self.small_batch)
+
+    def _read_in_spark(self, dimension: Dimension, files: Sequence[File]) -> DataFrame:
+        """Read files of one layout together, whatever their number."""
+        spark, reading = self.spark(), self._reading(dimension)
+        is_csv = any(file.layout is not None and not file.name.is_shared for file in files)
+        for name, value in WHOLE_FILES.items():
+            spark.conf.set(name, value) if is_csv else spark.conf.unset(name)
+        paths = {file.object.name: self._path(dimension.source, file) for file in files}
+        numbered = [
+            Numbered(paths[f.object.name], f.object.order, rank, f.name.is_load, f.has_op(self.options.op_column))
+            for rank, f in enumerate(files)
+        ]
+        groups: dict[object, list[File]] = defaultdict(list)
+        for file in files:
+            groups[file.layout or (footer_of(file), old_names(dimension, file))].append(file)
+        frames = []
+        for group in groups.values():
+            own = [paths[file.object.name] for file in group]
+            first = group[0]
+            if self.shared is not None and first.layout is not None and first.name.is_shared:
+                rows = self.shared.rows(dimension.source, [file.object for file in group])
+                frames.append(typed_rows(rows, first.layout, reading))
+            elif first.layout is not None:
+                torn = dimension.source in self.tables_with_torn_rows
+                frames.append(read_csv(spark, own, first.layout, reading, has_torn_rows=torn))
+            else:
+                has_op = first.has_op(self.options.op_column)
+                called = {new: old for old, new in old_names(dimension, first)}
+                frames.append(read_parquet(spark, own, reading, footer_of(first), has_op=has_op, called=called))
+        rows = reduce(DataFrame.unionByName, frames)
+        return to_events(rows, file_frame(spark, numbered, reading), reading)
+
+    def _path(self, table: TableName, file: File) -> str:
+        """Return where a file lies below the landing folder; staged rows know theirs by its name."""
+        name = file.object.name
+        return f"{self.folder.base}/{name}" if file.name.is_shared else self.folder.landed(table, name)
+
+
+def _in_log(frame: Frame, sequences: Sequences) -> Frame:
+    """Say of places in a log that transactions overlap in it: a stream position may be that of the change alone."""
+    if sequences is not Sequences.PLACES:
+        return frame
+    if isinstance(frame, LocalFrame):
+        logs = pa.array([f"{OVERLAP} "] * frame.rows.num_rows, pa.string())
+        return frame.with_rows(frame.rows.append_column(LOG, logs))
+    return frame.withColumn(LOG, F.lit(f"{OVERLAP} "))

@@ -1,0 +1,1 @@
+"""Plain files of JSON lines and of messages, read by Spark."""

@@ -1,0 +1,1 @@
+"""Small batches of plain files, read in plain Python, without a job of Spark."""

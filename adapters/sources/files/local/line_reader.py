@@ -1,0 +1,286 @@
+"""Files of JSON lines and of messages, read in plain Python: a small batch needs no job of Spark.
+
+It agrees with `lakeward.adapters.sources.files.event_frame` to the letter on all that it takes, and takes nothing
+else: `why_not_local` says what it leaves to Spark by settings, and `SparkNeeded` is raised for what lines show.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, cast
+
+from lakeward.adapters.sources.files.column_mapping import needs_schemas, writings
+from lakeward.adapters.sources.files.file_columns import File
+from lakeward.adapters.sources.files.json_lines.messages import NO_SCHEMA, OF_KEY, versions_by_file, versions_of
+from lakeward.adapters.sources.files.local.json_objects import LocalObjects
+from lakeward.adapters.sources.files.local.messages.debezium import LocalDebezium, Opened
+from lakeward.adapters.sources.files.local.messages.debezium_rows import DebeziumRows
+from lakeward.adapters.sources.files.local.messages.dms import LocalDms
+from lakeward.adapters.sources.files.local.messages.key_changes import link
+from lakeward.adapters.sources.files.local.messages.message import message_of
+from lakeward.adapters.sources.files.local.rows import Cell, Columns, Line, RowLists, Rows, time_text
+from lakeward.adapters.sources.files.local.values.documents import Documents, text_of
+from lakeward.adapters.sources.files.local.values.typed_values import why_not_read
+from lakeward.adapters.sources.files.named_fields import fields_of, find_field
+from lakeward.adapters.sources.files.table_files import TableFiles
+from lakeward.adapters.sources.messages.connect_schema import Version
+from lakeward.adapters.sources.messages.debezium import Debezium
+from lakeward.adapters.sources.messages.decoded import (
+    HAS_DELETED,
+    KEY_HALF,
+    OLD_KEY_UNKNOWN,
+    OTHER_TABLE,
+    PLAIN,
+    ROWS_GONE,
+    TOMBSTONE,
+)
+from lakeward.adapters.sources.messages.dms import DmsMessages
+from lakeward.adapters.sources.messages.json.wire_format import Wire, Writing
+from lakeward.adapters.sources.rows.local_files import BYTES_OF_A_ROW
+from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.source_rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
+from lakeward.core.schema import Column
+from lakeward.core.text.numbers import format_count
+
+FORMATS: Final = ("json", "debezium", "dms-json")
+"""The formats of files that are read here."""
+
+_BOM: Final = "\ufeff"
+_PACKED: Final = (".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".gz")
+_DAY: Final = 86_400_000_000
+_TIMES: Final = ("timestamp", "timestamp_ntz", "date")
+
+
+def why_not_local(table: TableFiles, names: Sequence[str]) -> str | None:
+    """Return in words why Spark has to read files of a table, None where plain Python can."""
+    other = next((name for name in names if table.format_of(name) not in FORMATS), None)
+    if other is not None:
+        return f"{other} has the format {table.format_of(other)}"
+    packed = next((name for name in names if _is_packed_otherwise(name)), None)
+    if packed is not None:
+        return f"{packed} is packed by something else than gzip"
+    if table.options.path_columns:
+        return "columns are from the path of files"
+    written = table.reading.written
+    for column in table.dimension.schema:
+        why = why_not_read(column.type, written.get(column.name, PLAIN))
+        if why is not None:
+            return f"{why} ({column.name})"
+    decoder = table.decoder
+    if table.options.format == "debezium" and isinstance(decoder, Debezium):
+        return LocalDebezium(decoder, table.dimension.source, Documents()).why_not()
+    return None
+
+
+def _is_packed_otherwise(name: str) -> bool:
+    return name.lower().endswith(_PACKED) and not name.endswith(".gz")
+
+
+def read_lines_of(table: TableFiles, names: Sequence[str], most: int | None = None) -> list[Line]:
+    """Return the lines of files, in order; raises SparkNeeded where there are more than `most`."""
+    lines: list[Line] = []
+    start = len(table.folder.base.rstrip("/")) + 1
+    for name in names:
+        path = table.path_of(name)[start:]
+        lines += [Line(path, number, text) for number, text in enumerate(_texts(table, name, most), 1)]
+        if most is not None and len(lines) > most:
+            raise SparkNeeded(f"its files have more than {format_count(most, 'row')}")
+    return lines
+
+
+def _texts(table: TableFiles, name: str, most: int | None) -> list[str]:
+    size = None if most is None else most * BYTES_OF_A_ROW
+    try:
+        with table.folder.open(table.dimension.source, name) as raw:
+            packed = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.endswith(".gz") else raw
+            data = packed.read() if size is None else packed.read(size + 1)
+        if size is not None and len(data) > size:
+            raise SparkNeeded(f"{name} has more bytes than a small batch")
+        found = data.decode()
+    except UnicodeDecodeError as error:
+        raise SparkNeeded(f"{name} is no UTF-8") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise SparkNeeded(f"{name} cannot be unpacked") from error
+    if found in ("", _BOM):
+        return []
+    lines = found.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    lines[0] = lines[0].removeprefix(_BOM).removeprefix(_BOM)  # Hadoop takes one away, and Spark's query another
+    return lines
+
+
+def read_local(table: TableFiles, files: Sequence[File], most: int | None = None) -> RowLists:
+    """Return the rows of files, as their readers return them; raises SparkNeeded where Spark has to read them.
+
+    `table` has the columns that the files have; `most` is how many rows are read at the most.
+    """
+    names = [file.item.name for file in files]
+    lines = read_lines_of(table, names, most)
+    versions = {version.digest: version for file in files for version in file.versions}
+    return read_rows(table.of_partitions(names), lines, versions)
+
+
+def read_rows(table: TableFiles, lines: Sequence[Line], versions: Mapping[str, Version]) -> RowLists:
+    """Return lines as rows; `versions` are the schemas of messages, where types are from these."""
+    decoder, is_record = table.decoder, table.options.line == "record"
+    columns, documents = Columns.of(table.dimension), Documents()
+    if table.options.format == "debezium" and isinstance(decoder, Debezium):
+        return LocalMessages(table, lines, decoder).rows(table, versions)
+    if table.options.format == "dms-json" and isinstance(decoder, DmsMessages):
+        dms, rows = LocalDms(decoder, table.dimension.source), Rows(table.reading, (OTHER_TABLE, ROWS_GONE))
+        cells = rows.cells(table.reading.written)
+        for line in lines:
+            rows.add(dms.row_of(message_of(line, documents, is_record=is_record), columns), cells)
+        return rows.lists
+    objects = LocalObjects.of(table, documents)
+    rows = Rows(table.reading, objects.beside())
+    cells = rows.cells(table.reading.written)
+    for line in lines:
+        rows.add(objects.row_of(line, columns), cells)
+    return with_mapping_of(table, rows.lists)
+
+
+class LocalMessages:
+    """The messages of Debezium in the files of a batch, opened once."""
+
+    def __init__(self, table: TableFiles, lines: Sequence[Line], decoder: Debezium) -> None:
+        self._local = LocalDebezium(decoder, table.dimension.source, Documents())
+        self._digests: dict[int, tuple[Any, str]] = {}
+        self._reads_keys = table.options.reads_keys
+        is_record = table.options.line == "record"
+        self.opened = [
+            self._local.open(
+                message_of(line, self._local.documents, is_record=is_record, of_mongodb=decoder.documents)
+            )
+            for line in lines
+        ]
+        if table.links:
+            link(self.opened, self._local)
+
+    def versions(self, table: TableFiles) -> Mapping[str, Sequence[Version]]:
+        """Return the schemas of messages by the path of their file, in the order of their lines.
+
+        Raises SchemaConflict where rows have no schema at all.
+        """
+        in_order = sorted(self._schemas().items(), key=lambda item: item[1][0])
+        found = ((name, digest, text_of(one.schema), has_row) for (name, digest), (_, one, has_row) in in_order)
+        return versions_by_file(table, found)
+
+    def _schemas(self) -> Mapping[tuple[str, str], tuple[int, Opened, bool]]:
+        """Return the first line, a message and whether there is a row, by file and schema."""
+        found: dict[tuple[str, str], tuple[int, Opened, bool]] = {}
+        for one in self.opened:
+            line = one.message.line
+            if one.message.body is None and '"schema"' in line.text:
+                raise SparkNeeded("a message that is no JSON object may have a schema")
+            if not one.is_of_other:
+                place = (line.name, self.digest(one))
+                least, first, has_row = found.get(place, (line.number, one, False))
+                found[place] = (least, first, has_row or one.after is not None)
+        return found
+
+    def _schemas_beside(self, table: TableFiles) -> Mapping[str, Version]:
+        """Return the schemas of messages whose columns are declared, by what stands for them."""
+        if not needs_schemas(table.options, table.dimension):
+            return {}
+        schemas = {self.digest(one): self._schema(one) for one in self.opened if not one.is_of_other}
+        return versions_of(table, ((digest, text_of(schema)) for digest, schema in schemas.items()))
+
+    def digest(self, opened: Opened) -> str:
+        """Return what stands for the text of the schema of a message, '' where it has none."""
+        schema, of = self._schema(opened), "" if opened.schema is not None else OF_KEY
+        if schema is None:
+            return ""
+        known = self._digests.get(id(schema))
+        if known is None or known[0] is not schema:
+            text = text_of(schema) or ""
+            known = (schema, hashlib.md5(text.encode(), usedforsecurity=False).hexdigest())
+            self._digests[id(schema)] = known
+        return of + known[1]
+
+    def _schema(self, opened: Opened) -> Any:
+        """Return the schema by which a message is read: that of its key, where it is a tombstone that deletes."""
+        is_of_key = opened.schema is None and opened.is_tombstone and self._reads_keys
+        return (opened.message.whole_key or {}).get("schema") if is_of_key else opened.schema
+
+    def rows(self, table: TableFiles, versions: Mapping[str, Version]) -> RowLists:
+        """Return the messages as rows, each read as the schema beside it says."""
+        flags = (TOMBSTONE, HAS_DELETED, OLD_KEY_UNKNOWN, KEY_HALF, INITIAL)
+        rows = Rows(table.reading, (OTHER_TABLE, DATABASE, *flags))
+        columns, made = Columns.of(table.dimension), DebeziumRows(self._local)
+        by_schema = table.options.types == "schema"
+        plain = _Way.of(rows, table, table.reading.written, NO_SCHEMA if by_schema else None)
+        known = versions if by_schema else self._schemas_beside(table)
+        ways = {digest: _Way.of(rows, table, _described(table, version)) for digest, version in known.items()}
+        for one in self.opened:
+            way = ways.get(self.digest(one), plain) if ways else plain
+            row = made.row_of(one, columns, way.no_schema)
+            if way.unscaled:
+                values = zip(columns.names, row.cells, strict=True)
+                own = {name: value for name, value in values if name in way.unscaled and value is not None}
+                row.numbers = [name for name, value in own.items() if made.is_number(one, value, name)]
+            rows.add(row, way.cells)
+        return rows.lists
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How the cells of messages are read: `unscaled` are the columns whose decimals are base64, or numbers."""
+
+    cells: Mapping[str, Cell]
+    unscaled: frozenset[str]
+    no_schema: str | None
+
+    @classmethod
+    def of(
+        cls, rows: Rows, table: TableFiles, written: Mapping[str, Writing], no_schema: str | None = None
+    ) -> _Way:
+        """Return how cells are read that are written so."""
+        decimals = [c.name for c in table.dimension.schema if c.type.name == "decimal"]
+        unscaled = frozenset(name for name in decimals if written.get(name, PLAIN).wire is Wire.UNSCALED)
+        return cls(rows.cells(written), unscaled, no_schema)
+
+
+def _described(table: TableFiles, version: Version) -> Mapping[str, Writing]:
+    described = {column.name: column for column in version.columns}
+    return writings(table.options, table.dimension, table.patterns, described)
+
+
+# What columns say of operation, order and time.
+
+
+def with_mapping_of(table: TableFiles, rows: RowLists) -> RowLists:
+    """Return rows with operation, order and time from the columns that say so, as `with_mapping` does in SQL."""
+    schema = table.dimension.schema
+    named = {setting: find_field(schema, name) for setting, name in fields_of(table.options).items()}
+    found = {setting: known[1] for setting, known in named.items() if known is not None}
+    if any(schema.find(column.name) is None for column in found.values()):
+        raise SparkNeeded("a setting names a field within a column")
+    operation, order = found.get("operation"), found.get("order_by")
+    time = found.get("time", order)
+    told: dict[str, list[Any]] = {}
+    if operation is not None:
+        told[OP_TEXT] = _words(operation, rows[operation.name])
+    if order is not None:
+        told[SEQUENCE_TEXT] = [None if value is None else str(_number(order, value)) for value in rows[order.name]]
+    if time is not None and time.type.name in _TIMES:
+        told[TIME_TEXT] = [None if value is None else time_text(_number(time, value)) for value in rows[time.name]]
+    return {**rows, **told}
+
+
+def _number(column: Column, value: Any) -> Any:
+    return value * _DAY if column.type.name == "date" else value
+
+
+def _words(column: Column, values: Sequence[Any]) -> list[str | None]:
+    if column.type.name in ("string", "int", "bigint", "decimal"):
+        return [None if value is None else str(value) for value in values]
+    if column.type.name == "boolean":
+        return [None if value is None else str(value).lower() for value in values]
+    raise SparkNeeded(f"`operation` names a column that is {column.type.with_article}")

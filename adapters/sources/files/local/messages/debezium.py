@@ -1,0 +1,283 @@
+"""Messages of Debezium in plain Python, as `lakeward.adapters.sources.messages.debezium` decodes them in SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lakeward.adapters.sources.files.local.messages.message import Message, inner_of
+from lakeward.adapters.sources.files.local.values.documents import Documents, Object, text_of
+from lakeward.adapters.sources.messages.debezium import (
+    HEARTBEAT,
+    MARKER,
+    NO_ROW,
+    OPERATIONS,
+    SCHEMA_CHANGE,
+    Debezium,
+)
+from lakeward.adapters.sources.messages.decoded import LONGEST_NAME
+from lakeward.adapters.sources.messages.message import placeholders
+from lakeward.adapters.sources.messages.transaction_ids import transaction_name
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.core.dimension import TableName
+
+_NO_ROW: Final = re.compile(NO_ROW.removeprefix(r"\A").removesuffix(r"\z"), re.ASCII)
+NUMBER: Final = re.compile(r"-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?")
+"""The text of a number of JSON."""
+
+_BLANK: Final = " \t\r\n"
+_TRANSACTION: Final = ("txId", "gtid", "commit_lsn", "commit_scn", "ts_ms")
+
+
+@dataclass(slots=True)
+class Opened:
+    """A message taken apart: its images, what it does, of which table it is, which half of a key change it is."""
+
+    message: Message
+    after: Object | None = None
+    before: Object | None = None
+    source: Object | None = None
+    said: str | None = None
+    block: str | None = None
+    other: Object | None = None
+    broken: str | None = None
+    other_table: str | None = None
+    database: str | None = None
+    is_tombstone: bool = False
+    is_of_none: bool = False
+    is_of_other: bool = False
+    is_nameless: bool = False
+    needs: bool = False
+    left: Object | None = None
+    moved: bool = False
+    enters: bool = False
+    leaves: bool = False
+    operation: str | None = None
+
+    @property
+    def schema(self) -> Object | None:
+        """The schema that stands beside the message."""
+        return (self.message.body or {}).get("schema")
+
+
+@dataclass(slots=True)
+class LocalDebezium:
+    """Decodes messages of one table."""
+
+    decoder: Debezium
+    table: TableName
+    documents: Documents
+    words: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.words = frozenset(placeholders(self.decoder.unavailable))
+
+    def why_not(self) -> str | None:
+        """Return in words why Spark has to decode the messages, None where it need not."""
+        is_other = any(NUMBER.fullmatch(word) or word in ("true", "false") for word in self.words)
+        return "`unavailable_value` may be a number" if is_other else None
+
+    def open(self, message: Message) -> Opened:
+        """Take a message apart."""
+        found = Opened(message, broken=message.wrong)
+        found.is_tombstone = is_tombstone(message.value)
+        op = self._open_row(found) if self.decoder.is_flat else self._open_envelope(found)
+        header = message.new_key if message.old_key is None else message.old_key
+        if header is not None:
+            _, found.other = inner_of(self.documents, header)
+        field = self.field_of(found)
+        schema, table = self._names(found, field)
+        found.is_of_other = differs(schema, self.table.schema) or differs(table, self.table.table)
+        if found.is_of_other:
+            if self._has_row(found, op):
+                found.other_table = f"{or_star(schema)}.{or_star(table)}"[:LONGEST_NAME]
+        else:
+            found.said = self._said(found, op)
+            named = {"schema": schema, "table": table}
+            has_row = self._has_row(found, op) or (found.is_tombstone and self.decoder.tombstones == "delete")
+            found.is_nameless = has_row and any(named[part] is None for part in self.decoder.must_name)
+            if self._has_row(found, op):
+                found.database = _database(field("name"), None if field("schema") is None else field("db"))
+        found.operation = found.said
+        self._link(found)
+        if not self.decoder.is_flat and op is None:
+            found.is_of_none = self._is_of_none(inner_of(self.documents, message.body)[1])
+        if found.is_of_other:
+            found.after = None
+        return found
+
+    def _open_envelope(self, found: Opened) -> str | None:
+        body = found.message.body
+        if body is None:
+            return None
+        payload = body.get("payload")
+        if payload.__class__ is not dict:
+            payload = {}
+        after, before, source, block = (
+            _first_object(payload.get(part), body.get(part))
+            for part in ("after", "before", "source", "transaction")
+        )
+        found.after, found.before, found.source = after, before, source
+        found.block = None if block is None else text_of(block.get("id"))
+        op = payload.get("op")
+        return text_of(body.get("op") if op is None else op)
+
+    def _open_row(self, found: Opened) -> str | None:
+        body = found.message.body
+        if body is not None and "payload" in body and len(body) - ("schema" in body) == 1:
+            found.after, wrong = self.documents.parse_part(body["payload"])
+            found.broken = wrong
+        else:
+            found.after = body
+        op = None if found.after is None else text_of(found.after.get("__op"))
+        found.is_of_none = op is None and self._is_of_none(found.after)
+        if found.is_of_none:
+            found.after = None
+        return op
+
+    def field_of(self, found: Opened) -> Callable[[str], str | None]:
+        """Return what finds a field of the source: flattened, its name begins with `__` or `__source_`."""
+        if not self.decoder.is_flat:
+            source = found.source or {}
+            return lambda name: text_of(source.get(name))
+        after = found.after or {}
+
+        def field(name: str) -> str | None:
+            own = after.get(f"__{name}")
+            return text_of(after.get(f"__source_{name}") if own is None else own)
+
+        return field
+
+    def _names(self, found: Opened, field: Callable[[str], str | None]) -> tuple[str | None, str | None]:
+        topic = found.message.topic
+        parts = [] if topic is None else topic.split(".")
+        schema, table = field("schema"), field("table")
+        if table is None:
+            table = field("collection")
+        if schema is None:
+            schema = field("db")
+        if schema is None and len(parts) > 1:
+            schema = parts[-2]
+        return schema, parts[-1] if table is None and parts else table
+
+    def _has_row(self, found: Opened, op: str | None) -> bool:
+        if not self.decoder.is_flat:
+            return op in OPERATIONS
+        row = found.after
+        return row is not None and not found.is_tombstone
+
+    def _said(self, found: Opened, op: str | None) -> str | None:
+        if found.is_tombstone and self.decoder.tombstones == "delete":
+            return "delete"
+        if self.decoder.is_flat:
+            deleted = None if found.after is None else text_of(found.after.get("__deleted"))
+            if deleted is not None and deleted.lower() != "false":
+                return "delete" if deleted.lower() == "true" else f"__deleted: {deleted}"
+            op = self.decoder.without_op if op is None else op
+        return op if op is None else OPERATIONS.get(op, op)
+
+    def _is_of_none(self, it: Object | None) -> bool:
+        """Whether an object without an operation is a heartbeat, of a transaction, or of a change of the schema."""
+        if it is None:
+            return False
+        is_heartbeat = it.keys() == {HEARTBEAT} and HEARTBEAT not in self.decoder.key
+        is_marker = MARKER <= it.keys() <= {*MARKER, HEARTBEAT}
+        return is_heartbeat or is_marker or it.keys() >= SCHEMA_CHANGE
+
+    # Key changes.
+
+    def _link(self, found: Opened) -> None:
+        """Tell the halves of key changes by their headers."""
+        message, links_all = found.message, self.decoder.links_all
+        found.needs = found.said == "insert" and found.after is not None and self.has_word(found.after)
+        if message.old_key is None and message.new_key is None:
+            return
+        is_half = self.tells(message.key) and self.tells(found.other)
+        enters = found.said == "insert" and message.old_key is not None and is_half
+        leaves = found.said == "delete" and message.new_key is not None and is_half
+        if enters and (links_all or found.needs):
+            found.left, found.operation = found.other, "update"
+        found.moved = links_all and leaves
+        has_halves = self.decoder.has_halves
+        found.enters, found.leaves = has_halves and enters, has_halves and leaves
+
+    def has_word(self, row: Object) -> bool:
+        """Return whether a row has a value that was not logged."""
+        try:
+            return not self.words.isdisjoint(row.values())
+        except TypeError:  # a list or an object has no hash
+            return any(self.is_word(value) for value in row.values())
+
+    def is_word(self, value: Any) -> bool:
+        """Return whether a value stands for one that was not logged."""
+        if value.__class__ is str:
+            return value in self.words
+        return value.__class__ in (list, dict) and text_of(value) in self.words
+
+    def tells(self, keys: Object | None) -> bool:
+        """Return whether the key of a message has each column of the table's."""
+        return keys is not None and all(keys.get(name) is not None for name in self.decoder.key)
+
+    def gone(self, found: Opened, name: str) -> Any:
+        """Return a cell of the key of a row that is gone."""
+        keys = found.message.key
+        own = None if keys is None else keys.get(name)
+        image = found.after if self.decoder.is_flat else found.before
+        made_up = None if image is None else image.get(name)
+        if self.decoder.before_images == "whole":
+            return made_up if own is None else own
+        return made_up if keys is None else own
+
+    def transaction(self, found: Opened) -> str | None:
+        """Return what names the transaction of a message."""
+        field = self.field_of(found)
+        own = found.block
+        if self.decoder.is_flat and found.after is not None:
+            own = text_of(found.after.get("__transaction_id"))
+        if own is not None:
+            return transaction_name(own)
+        return next((t for t in map(field, _TRANSACTION) if t is not None), None)
+
+
+def _first_object(*values: Any) -> Object | None:
+    return next((value for value in values if value.__class__ is dict), None)
+
+
+def _database(*names: str | None) -> str | None:
+    """Return the names of a connector and a database in small letters, None where there are none."""
+    found = ".".join(name for name in names if name)
+    if not found.isascii():
+        raise SparkNeeded("a message names a connector or a database in letters beyond ASCII")
+    return found[:LONGEST_NAME].lower() or None
+
+
+def or_star(name: str | None) -> str:
+    """Return a part of a table's name; one that nothing names is `*`."""
+    return "*" if name is None else name
+
+
+def differs(found: str | None, own: str) -> bool:
+    """Return whether a name is another; names are compared without case."""
+    if found is None or (found == own and found == found.lower()):
+        return False
+    if not found.isascii():
+        raise SparkNeeded("a message names a table in letters beyond ASCII")
+    return found.lower() != own.lower()
+
+
+def is_tombstone(value: Any) -> bool:
+    """Return whether a message has no value: none at all, an empty one, or a schema of nothing."""
+    if value is None:
+        return True
+    if value.__class__ is dict:
+        return not value or (
+            value.keys() <= {"schema", "payload"}
+            and "payload" in value
+            and not any(inner is not None for inner in value.values())
+        )
+    if value.__class__ is not str:
+        return False
+    bare = value.strip(_BLANK)
+    return bare in ("", "null", "{}") or (len(value) < 100 and _NO_ROW.fullmatch(bare) is not None)

@@ -1,0 +1,206 @@
+"""Rows of Debezium messages in plain Python, equal to `adapters.sources.messages.debezium` in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lakeward.adapters.sources.files.local.messages.debezium import NUMBER, LocalDebezium, Opened
+from lakeward.adapters.sources.files.local.messages.log_positions import (
+    Field,
+    no_place,
+    place_and_log,
+    place_of_mongodb,
+)
+from lakeward.adapters.sources.files.local.rows import Columns, Row, strange_names
+from lakeward.adapters.sources.files.local.values.documents import NO_OBJECT, Object, text_of
+from lakeward.adapters.sources.files.local.values.texts import number
+from lakeward.adapters.sources.messages.debezium import IMAGE_AS_TEXT, INITIAL_SNAPSHOT
+from lakeward.adapters.sources.messages.decoded import (
+    HAS_DELETED,
+    KEY_HALF,
+    NAMELESS,
+    OLD_KEY_UNKNOWN,
+    OTHER_TABLE,
+    TOMBSTONE,
+)
+from lakeward.adapters.sources.messages.mongodb import WHY_NOT_READ
+from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+
+_WORDS: Final = "the message is not a JSON object with a row"
+_NO_IMAGE: Final = "the message has no image of the row after the change"
+_LEAVES_ROW: Final = ("insert", "update", "read")
+_BLANK: Final = " \t\r\n"
+_IMAGES: Final = ("after", "before")
+
+
+@dataclass(frozen=True, slots=True)
+class DebeziumRows:
+    """Makes rows of the messages of one table, which were opened before."""
+
+    local: LocalDebezium
+
+    def row_of(self, found: Opened, columns: Columns, own_words: str | None = None) -> Row:
+        """Return the row of a message; `own_words` say why one that has a row cannot be read."""
+        after, operation, field = found.after, found.operation, self.local.field_of(found)
+        broken = self._broken(found)
+        if broken is None and after is not None:
+            broken = own_words
+        unset = None if after is None else self._unset(after, operation, columns)
+        is_read, message = operation == "read", found.message
+        time, unread_time = self._time(found)
+        sequence, log = self._place(field, is_read)
+        return Row(
+            message.line,
+            None if found.is_of_other else message.line.text,
+            self._cells(found, unset or (), columns),
+            self._was(found, columns),
+            unset=unset,
+            has_image=self._has_image(found, columns),
+            operation=operation,
+            time=time,
+            unread_time=unread_time,
+            sequence=sequence,
+            log=log,
+            transaction=self.local.transaction(found),
+            broken=broken,
+            is_blank=self._is_blank(found),
+            strange=strange_names(after, columns.places.keys(), self.local.decoder.not_columns),
+            beside={
+                OTHER_TABLE: found.other_table,
+                TOMBSTONE: self._is_tombstone(found),
+                HAS_DELETED: self.local.decoder.is_flat and "__deleted" in (after or {}),
+                OLD_KEY_UNKNOWN: self._is_old_key_unknown(found),
+                KEY_HALF: found.enters or found.leaves,
+                DATABASE: found.database,
+                INITIAL: is_read and field("snapshot") in INITIAL_SNAPSHOT,
+            },
+        )
+
+    def _place(self, field: Field, is_read: bool) -> tuple[str, str | None]:
+        """Return the sequence of a message, and the log that its place is in."""
+        if not self.local.decoder.has_places:
+            return no_place(is_read), None
+        if self.local.decoder.documents is not None:
+            return place_of_mongodb(field, is_read), None
+        return place_and_log(field, is_read)
+
+    def _cells(self, found: Opened, unset: Sequence[str], columns: Columns) -> list[Any]:
+        """Return the cells of a row; of one that is gone nothing but its key counts."""
+        operation, after = found.operation, found.after
+        if after is None or operation in ("delete", "truncate"):
+            cells: list[Any] = [None] * len(columns.names)
+        elif unset:
+            cells = [None if name in unset else after.get(name) for name in columns.names]
+        else:
+            cells = [after.get(name) for name in columns.names]
+        for name in columns.key:
+            if operation == "delete":
+                cells[columns.places[name]] = self.local.gone(found, name)
+            elif self.local.is_word(cells[columns.places[name]]):
+                cells[columns.places[name]] = (found.message.key or {}).get(name)
+        return cells
+
+    def _unset(self, after: Object, operation: str | None, columns: Columns) -> list[str] | None:
+        """Return the columns that were not sent: not logged, or, by an update, not in the event's schema."""
+        may_lack = operation == "update"
+        if not (may_lack and not after.keys() >= columns.others_set) and not self.local.has_word(after):
+            return None
+        found = [n for n in columns.others if (may_lack and n not in after) or self.local.is_word(after.get(n))]
+        return found or None
+
+    def _was(self, found: Opened, columns: Columns) -> list[Any]:
+        is_told = found.operation == "update" or (not columns.key and found.operation == "delete")
+        if not is_told or (found.left is None and (self.local.decoder.is_flat or found.before is None)):
+            return [None] * len(columns.told)
+        left, before = found.left or {}, {} if self.local.decoder.is_flat else found.before or {}
+        return [before.get(name) if left.get(name) is None else left.get(name) for name in columns.told]
+
+    def _is_old_key_unknown(self, found: Opened) -> bool:
+        keys = found.message.key
+        if keys is None or found.operation != "update":
+            return False
+        left, before = found.left or {}, {} if self.local.decoder.is_flat else found.before or {}
+        images = (keys, left, before)
+        return any(all(image.get(name) is None for image in images) for name in self.local.decoder.key)
+
+    def _has_image(self, found: Opened, columns: Columns) -> bool:
+        whole = self.local.decoder.before_images == "whole" and not self.local.decoder.is_flat
+        if not whole or not columns.told or found.before is None:
+            return False
+        return all(name in found.before for name in columns.told) and not self.local.has_word(found.before)
+
+    def _time(self, found: Opened) -> tuple[int | None, str | None]:
+        """Return when the change was made, in microseconds, not when the connector came to it.
+
+        Behind it stands the text of a time that cannot be read, None where there is none.
+        """
+        of, prefix = (found.after, "__source_ts_") if self.local.decoder.is_flat else (found.source, "ts_")
+        texts = {f"{prefix}{unit}": text_of((of or {}).get(f"{prefix}{unit}")) for unit in ("us", "ns", "ms")}
+        micros, nanos, millis = map(number, texts.values())
+        if micros is None and nanos is not None:
+            if abs(nanos) >= 10**21:
+                raise SparkNeeded("a time is too great a number")
+            micros = abs(nanos) // 1000 * (1 if nanos > 0 else -1)
+        if micros is None and millis is not None:
+            micros = millis * 1000
+        if micros is not None and -(2**63) <= micros < 2**63:
+            return micros or None, None
+        return None, next((f"{name}: {text}" for name, text in texts.items() if text is not None), None)
+
+    def _broken(self, found: Opened) -> str | None:
+        if found.is_nameless:
+            return NAMELESS
+        if found.is_tombstone:
+            return None
+        message, operation = found.message, found.operation
+        if message.body is None or found.broken is not None:
+            return _WORDS if found.broken in (None, NO_OBJECT) else found.broken
+        why = None if self.local.decoder.documents is None else self.local.field_of(found)(WHY_NOT_READ)
+        if why is not None:
+            return why
+        if operation is None:
+            return "the message has no operation, as one that was flattened"
+        if operation in _LEAVES_ROW and found.after is None:
+            return IMAGE_AS_TEXT if _has_text(message.body) else _NO_IMAGE
+        has_header = message.old_key is not None or message.new_key is not None
+        is_half = self.local.decoder.links_all and found.said in ("insert", "delete") and has_header
+        is_lost = is_half and self.local.tells(message.key) and not self.local.tells(found.other)
+        return "the header with the other key of a key change tells no key" if is_lost else None
+
+    def _is_blank(self, found: Opened) -> bool:
+        """Whether a message is of no row: a tombstone, a heartbeat, the beginning or end of a transaction."""
+        if found.is_tombstone:
+            is_none = self.local.decoder.tombstones != "delete"
+        else:
+            is_none = found.message.body is not None and (found.operation == "m" or found.is_of_none)
+        return is_none or found.moved or found.is_of_other
+
+    def _is_tombstone(self, found: Opened) -> bool:
+        return found.is_tombstone and not found.is_of_other and found.message.line.text.strip(_BLANK) != ""
+
+    def is_number(self, found: Opened, value: Any, name: str) -> bool:
+        """Return whether a cell of a column stands in a message as a number of JSON, and not as a text."""
+        text = text_of(value)
+        if text is None or not NUMBER.fullmatch(text):
+            return False
+        if found.message.is_key_broken:
+            raise SparkNeeded("the key of a message is no JSON")
+        for whole in (found.message.body, found.message.whole_key):
+            payload = (whole or {}).get("payload")
+            objects = [of for of in (whole, payload) if of.__class__ is dict]
+            objects += [of[part] for of in list(objects) for part in _IMAGES if of.get(part).__class__ is dict]
+            values = [of.get(name) for of in objects]
+            if any(it is not None and it.__class__ is not str and text_of(it) == text for it in values):
+                return True
+        return False
+
+
+def _has_text(body: Object) -> bool:
+    """Return whether the image after a change is a text of JSON."""
+    payload = body.get("payload")
+    image = payload.get("after") if payload.__class__ is dict else None
+    image = body.get("after") if image is None else image
+    return image.__class__ is str and image.lstrip(" ").startswith("{")

@@ -1,0 +1,104 @@
+"""Messages of AWS DMS in plain Python, as `lakeward.adapters.sources.messages.dms` decodes them in SQL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lakeward.adapters.sources.files.local.messages.debezium import differs, or_star
+from lakeward.adapters.sources.files.local.messages.log_positions import no_place
+from lakeward.adapters.sources.files.local.messages.message import Message
+from lakeward.adapters.sources.files.local.rows import Columns, Row, strange_names
+from lakeward.adapters.sources.files.local.values.documents import NO_OBJECT, Object, text_of
+from lakeward.adapters.sources.files.local.values.typed_values import reader_of
+from lakeward.adapters.sources.messages.decoded import LONGEST_NAME, NAMELESS, OTHER_TABLE, PLAIN, ROWS_GONE
+from lakeward.adapters.sources.messages.dms import GONE, NO_IMAGE, OPERATIONS, OTHER_KIND, DmsMessages
+from lakeward.core.dimension import TableName
+from lakeward.core.schema import Type
+
+_MOMENT: Final = reader_of(Type("timestamp"), PLAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDms:
+    """Decodes messages of one table."""
+
+    decoder: DmsMessages
+    table: TableName
+
+    def row_of(self, message: Message, columns: Columns) -> Row:
+        """Return the row of a message; of one of another table nothing is kept but that it is there."""
+        body = message.body or {}
+        image = body.get("before-image")
+        parts = (body.get("data"), body.get("metadata"), image)
+        data, meta, before = (part if part.__class__ is dict else None for part in parts)
+        told = meta or {}
+        schema, table = text_of(told.get("schema-name")), text_of(told.get("table-name"))
+        is_of_other = differs(schema, self.table.schema) or differs(table, self.table.table)
+        is_nameless = any(told.get(f"{part}-name") is None for part in self.decoder.must_name)
+        said_kind = text_of(told.get("record-type"))
+        kind = "data" if said_kind is None else said_kind.lower()
+        is_row = kind != "control"
+        has_row = is_of_other and is_row and data is not None
+        data = None if is_of_other else data
+        said, when = text_of(told.get("operation")), text_of(told.get("commit-timestamp"))
+        when = text_of(told.get("timestamp")) if when is None else when
+        transaction = text_of(told.get("transaction-id"))
+        other = f"{or_star(schema)}.{or_star(table)}"[:LONGEST_NAME] if has_row else None
+        cells, time = data or {}, None if when is None else _MOMENT(when)
+        return Row(
+            message.line,
+            None if is_of_other else message.line.text,
+            [cells.get(name) for name in columns.names],
+            self._was(said, data, before, columns),
+            has_image=self._has_image(said, data, before, columns),
+            operation=said if said is None else OPERATIONS.get(said, said),
+            time=time,
+            unread_time=None if when is None or time is not None else f"the time of metadata: {when}",
+            sequence=no_place(said == "load"),
+            transaction=when if transaction is None else transaction,
+            broken=_broken(
+                *(message, kind),
+                lacks=data is None or meta is None,
+                image_is_no_object=before is None and image is not None,
+                is_nameless=is_nameless,
+            ),
+            is_blank=is_of_other or message.is_bare or not is_row,
+            strange=strange_names(data, columns.places.keys(), self.decoder.not_columns),
+            beside={OTHER_TABLE: other, ROWS_GONE: not is_row and said in GONE and not is_of_other},
+        )
+
+    def _was(self, said: str | None, data: Object | None, before: Object | None, columns: Columns) -> list[Any]:
+        is_change = said == "update" or (not columns.key and said == "delete")
+        prefix = self.decoder.before_prefix
+        if not is_change:
+            return [None] * len(columns.told)
+        own = {} if data is None or prefix is None else {n: data.get(prefix + n) for n in columns.told}
+        image = before or {}
+        return [image.get(name) if own.get(name) is None else own[name] for name in columns.told]
+
+    def _has_image(self, said: str | None, data: Object | None, before: Object | None, columns: Columns) -> bool:
+        """Return whether a message has all columns as they were before the change; one left out may not be NULL."""
+        prefix, image, cells = self.decoder.before_prefix, before or {}, data or {}
+
+        def was(name: str) -> bool:
+            return name in image or (prefix is not None and prefix + name in cells)
+
+        told = columns.told
+        return bool(told) and all(was(name) or (said == "delete" and name in cells) for name in told)
+
+
+def _broken(
+    message: Message, kind: str, *, lacks: bool, image_is_no_object: bool, is_nameless: bool
+) -> str | None:
+    if message.body is None:
+        return "the message is not a JSON object" if message.wrong in (None, NO_OBJECT) else message.wrong
+    if kind == "control":
+        return None
+    if lacks:
+        return "the message lacks data or metadata"
+    if kind != "data":
+        return OTHER_KIND
+    if image_is_no_object:
+        return NO_IMAGE
+    return NAMELESS if is_nameless else None

@@ -1,0 +1,94 @@
+"""Key changes among messages in plain Python, equal to `adapters.sources.messages.key_changes` in SQL."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lakeward.adapters.sources.files.local.messages.debezium import LocalDebezium, Opened
+from lakeward.adapters.sources.files.local.values.documents import Object, text_of
+from lakeward.adapters.sources.messages.debezium import OPERATIONS
+
+_ROWS = frozenset(OPERATIONS.values())
+
+
+@dataclass(slots=True)
+class _Half:
+    """What tells whether a message is half of a key change."""
+
+    message: Opened
+    transaction: str | None
+    keys: Object | None
+    lacks: bool
+    topic: str
+    enters: Object | None = None
+    leaves: bool = False
+
+
+def link(opened: Sequence[Opened], decoder: LocalDebezium) -> None:
+    """Link inserts that lack values with the deletes before them; messages are in the order of files and lines."""
+    halves = [_half(message, decoder) for message in opened]
+    for alike in _by_topic(halves, decoder.decoder.partitions).values():
+        for one, other in pairwise(alike):
+            is_told = one.keys is not None and one.transaction is not None and one.transaction == other.transaction
+            if one.message.said == "delete" and other.lacks and is_told:
+                other.enters, one.leaves = one.keys, True
+    for message in _left_behind(halves, decoder.decoder.key):
+        message.left, message.operation = message.other, "update"
+    is_sure = _sure(halves) if _has_partitions(decoder.decoder.partitions) else None
+    for half in halves:
+        message, sure = half.message, is_sure is None or (half.topic, half.transaction) in is_sure
+        if half.lacks:
+            message.operation = "update"
+        if half.enters is not None and message.left is None and sure:
+            message.left = half.enters
+        message.moved = message.moved or (half.leaves and sure)
+
+
+def _half(found: Opened, decoder: LocalDebezium) -> _Half:
+    keys = {name: decoder.gone(found, name) for name in decoder.decoder.key}
+    is_told = bool(keys) and all(value is not None for value in keys.values())
+    lacks = found.needs and found.left is None
+    return _Half(found, decoder.transaction(found), keys if is_told else None, lacks, found.message.topic or "")
+
+
+def _left_behind(halves: Sequence[_Half], key: Sequence[str]) -> Iterator[Opened]:
+    """Yield the rows that enter a key which another one leaves behind them in the transaction, by their headers."""
+    left: set[tuple[str, str, Sequence[str | None]]] = set()
+    for half in reversed(halves):
+        message, cells = half.message, half.message.message.key
+        if half.transaction is None or cells is None or not (message.enters or message.leaves):
+            continue
+        place = (half.topic, half.transaction, tuple(text_of(cells.get(name)) for name in key))
+        if message.leaves:
+            left.add(place)
+        elif place in left:
+            yield message
+
+
+def _has_partitions(partitions: Mapping[str, int]) -> bool:
+    return bool(set(partitions.values()) - {0})
+
+
+def _by_topic(halves: Sequence[_Half], partitions: Mapping[str, int]) -> Mapping[object, list[_Half]]:
+    """Return the messages with a row by topic and partition, in their order."""
+    found: dict[object, list[_Half]] = defaultdict(list)
+    for half in halves:
+        if half.message.said in _ROWS:
+            name = half.message.message.line.name
+            partition = partitions.get(name, -1) if _has_partitions(partitions) else 0
+            found[half.topic, partition].append(half)
+    return found
+
+
+def _sure(halves: Sequence[_Half]) -> set[tuple[str, str | None]]:
+    """Return the transactions in which each delete is half of a pair, and each insert that lacks values."""
+    counts: dict[tuple[str, str | None], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for half in halves:
+        count = counts[half.topic, half.transaction]
+        count[0] += half.enters is not None
+        count[1] += half.message.said == "delete" and not half.message.moved
+        count[2] += half.lacks
+    return {place for place, (pairs, deletes, inserts) in counts.items() if pairs == deletes == inserts}

@@ -1,0 +1,228 @@
+"""Rows of lines in plain Python: what the readers return as a frame, as lists by column.
+
+`RowLists` has the columns that `lakeward.adapters.spark.frames.source_rows` documents (NAME, LINE, VALUE, OP_TEXT,
+…), those of the table, `before_column`s, and what stands beside them (STRANGE, LOG, OTHER_TABLE): the input of
+`to_events`. Values of the table's columns are what `pyarrow.array` takes for the type: dates are days, times are
+microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from lakeward.adapters.sources.files.json_lines.frames import STRANGE
+from lakeward.adapters.sources.files.local.values.documents import Object, text_of
+from lakeward.adapters.sources.files.local.values.typed_values import Read, reader_of, why_not_read
+from lakeward.adapters.sources.messages.decoded import OTHER_TABLE, PLAIN
+from lakeward.adapters.sources.messages.json.wire_format import Wire, Writing
+from lakeward.adapters.sources.messages.message import DOUBLE, LONG
+from lakeward.adapters.spark.frames.event_frame import LOG
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.source_rows import (
+    BLANK,
+    BROKEN,
+    HAS_IMAGE,
+    KEY_MISFIT,
+    LINE,
+    MISFIT,
+    NAME,
+    OP_TEXT,
+    SEQUENCE_TEXT,
+    TIME_TEXT,
+    TORN,
+    TRANSACTION_TEXT,
+    VALUE,
+    Telling,
+    before_column,
+)
+from lakeward.adapters.spark.sql import names
+from lakeward.core.dimension import Dimension
+from lakeward.core.schema import Column
+
+RowLists: TypeAlias = Mapping[str, list[Any]]
+"""Rows as lists of equal length, by column."""
+
+_EPOCH: Final = datetime(1970, 1, 1)
+_AS_DOUBLE: Final = re.compile(DOUBLE.removeprefix(r"\A").removesuffix(r"\z"))
+_LONG: Final = re.compile(LONG)
+_HAS_DOUBLE: Final = re.compile(r"[0-9][eE][+-]?[0-9]|[0-9.]{38}")
+_FIELDS: Final = (
+    *(OP_TEXT, TIME_TEXT, SEQUENCE_TEXT, TRANSACTION_TEXT, KEY_MISFIT, MISFIT, BROKEN, BLANK, VALUE, LINE, NAME),
+    *(TORN, names.UNSET, HAS_IMAGE, STRANGE, LOG),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a file: the path of the file below the landing folder, the number of the line from 1, its text."""
+
+    name: str
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a table: all with their places, those of the key, the others, those told as they were."""
+
+    names: tuple[str, ...]
+    places: Mapping[str, int]
+    key: tuple[str, ...]
+    others: tuple[str, ...]
+    others_set: frozenset[str]
+    told: tuple[str, ...]
+
+    @classmethod
+    def of(cls, dimension: Dimension) -> Columns:
+        """Return those of a table."""
+        every = dimension.schema.names
+        others = tuple(name for name in every if name not in dimension.key)
+        places = {name: place for place, name in enumerate(every)}
+        return cls(every, places, dimension.key, others, frozenset(others), dimension.told_before)
+
+
+@dataclass(slots=True)
+class Row:
+    """What a decoder found in a line; `adapters.sources.messages.decoded.Decoded` defines each field.
+
+    `cells` are values of JSON in the order of the table's columns, `was` those of the columns as they were; a cell
+    that was not sent is None. `numbers` are the columns whose cells stand in the message as numbers. `strange` are
+    the names that nobody declared; `beside` are other columns of the row.
+    """
+
+    line: Line
+    text: str | None
+    cells: list[Any]
+    was: list[Any]
+    numbers: Collection[str] = ()
+    unset: list[str] | None = None
+    has_image: bool | None = None
+    operation: str | None = None
+    time: int | None = None
+    unread_time: str | None = None
+    sequence: str | None = None
+    log: str | None = None
+    transaction: str | None = None
+    broken: str | None = None
+    is_blank: bool = False
+    strange: list[str] | None = None
+    beside: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How a column is read, `plainly` where its cell is a number in a message, and what a misfit is called."""
+
+    column: Column
+    read: Read
+    plainly: Read
+    misfit: str | None
+
+
+class Rows:
+    """Takes rows one by one, and has them as lists."""
+
+    def __init__(self, telling: Telling, beside: Sequence[str] = (OTHER_TABLE,)) -> None:
+        schema = telling.dimension.schema
+        self._schema, self._key = schema, telling.dimension.key
+        self._before = list(telling.before_columns)
+        self._beside = beside
+        every = (*_FIELDS, *(before_column(n) for n in range(len(self._before))), *beside, *schema.names)
+        self.lists: dict[str, list[Any]] = {name: [] for name in every}
+        self._appends = [self.lists[name].append for name in _FIELDS]
+        self._values = [self.lists[name].append for name in schema.names]
+        self._images = [self.lists[before_column(n)].append for n in range(len(self._before))]
+
+    def cells(self, written: Mapping[str, Writing]) -> Mapping[str, Cell]:
+        """Return how columns are read that are written so; raises SparkNeeded where Spark has to."""
+        return {column.name: _cell(column, written.get(column.name, PLAIN)) for column in self._schema}
+
+    def add(self, row: Row, cells: Mapping[str, Cell]) -> None:
+        """Add a row."""
+        key_misfit = misfit = None
+        for cell, value, append in zip(cells.values(), row.cells, self._values, strict=True):
+            if value is None:
+                append(None)
+                continue
+            typed = (cell.plainly if cell.column.name in row.numbers else cell.read)(value)
+            append(typed)
+            if cell.misfit is None:
+                _refuse_rounded(typed, row.line.text)
+            elif typed is None:
+                if cell.column.name in self._key:
+                    key_misfit = key_misfit or f'"{text_of(value)}{cell.misfit}'
+                else:
+                    misfit = misfit or f'"{text_of(value)}{cell.misfit}'
+        for column, value, append in zip(self._before, row.was, self._images, strict=True):
+            cell = cells[column.name]
+            typed = None if value is None else (cell.plainly if column.name in row.numbers else cell.read)(value)
+            append(typed)
+            if typed is None and value is not None:
+                words = f'"{text_of(value)}" is not {column.type.with_article} (column {column.name})'
+                key_misfit = key_misfit or (words if column.name in self._key else None)
+                misfit = misfit or (words if column.name not in self._key else None)
+        self._add(row, key_misfit, misfit)
+
+    def _add(self, row: Row, key_misfit: str | None, misfit: str | None) -> None:
+        sequence = None if row.is_blank else row.sequence
+        found = (
+            *(row.operation, time_text(row.time) or row.unread_time, sequence, row.transaction),
+            *(key_misfit, misfit, row.broken),
+            *(row.is_blank, row.text, row.line.number, row.line.name, False),
+            *(row.unset, row.has_image, row.strange, row.log),
+        )
+        for append, value in zip(self._appends, found, strict=True):
+            append(value)
+        for name in self._beside:
+            self.lists[name].append(row.beside.get(name))
+
+
+def _refuse_rounded(cell: str | None, line: str) -> None:
+    """Raise SparkNeeded for a text as a double of its line has it, which the parser may have rounded."""
+    if cell is not None and _AS_DOUBLE.fullmatch(cell) and _LONG.search(line) and _HAS_DOUBLE.search(line):
+        raise SparkNeeded("a number in a column of texts may be rounded")
+
+
+def _cell(column: Column, written: Writing) -> Cell:
+    why = why_not_read(column.type, written)
+    if why is not None:
+        raise SparkNeeded(f"{why} ({column.name})")
+    is_text = column.type.name in ("string", "undeclared") and written.wire is Wire.PLAIN
+    words = None if is_text else f'" is not {column.type.with_article} (column {column.name})'
+    return Cell(column, reader_of(column.type, written), reader_of(column.type, PLAIN), words)
+
+
+def time_text(micros: int | None) -> str | None:
+    """Return a time in microseconds since 1970 as Spark writes it.
+
+    >>> time_text(1_500_000)
+    '1970-01-01 00:00:01.5'
+    """
+    if micros is None:
+        return None
+    try:
+        text = str(_EPOCH + timedelta(0, 0, micros))
+    except OverflowError as error:
+        raise SparkNeeded("a time lies outside of the years 1 to 9999") from error
+    return text.rstrip("0") if "." in text else text
+
+
+def strange_names(of: Object | None, known: AbstractSet[str], not_columns: str | None = None) -> list[str] | None:
+    """Return the names in an object that are not known, None where there are none; those that match are known."""
+    if of is None or of.keys() <= known:
+        return None
+    found = [name for name in of if name not in known]
+    if not_columns is not None:
+        found = [name for name in found if not _matches(not_columns, name)]
+    return sorted(found) or None
+
+
+@lru_cache
+def _matches(pattern: str, name: str) -> bool:
+    return re.fullmatch(pattern, name, re.DOTALL) is not None

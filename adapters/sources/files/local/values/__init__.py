@@ -1,0 +1,1 @@
+"""Values of JSON in plain Python, converted as Spark converts them."""

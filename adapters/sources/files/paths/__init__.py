@@ -1,0 +1,1 @@
+"""What the paths of plain files say: their order, their snapshot, and values of columns."""

@@ -1,0 +1,198 @@
+"""Looking at a folder of plain files that nobody configured yet: its tables, and what a sample of rows shows.
+
+Nothing is known for certain from files. What is proposed is for a person to confirm.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeward.adapters.sources.csv.file_form import head_in_utf_8
+from lakeward.adapters.sources.csv.parser import Dialect
+from lakeward.adapters.sources.csv.samples import Sample, cells_of, delimiter_of, rows_of, with_headers
+from lakeward.adapters.sources.files.paths.file_names import FileNames, by_value
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.places import Place, Places, format_of, has_format
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import LakewardError
+from lakeward.core.schema import Type
+from lakeward.core.settings.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
+
+SAMPLES: Final = 4
+"""So many files of a table are looked into: the last ones."""
+
+MOST_ROWS: Final = 1000
+"""So many rows of each."""
+
+_OF_DATE: Final = re.compile(r"[\d_-]+|.*=.*")
+"""A folder within that of a table: a date, or `dt=2026-11-21` as Hive has it."""
+
+_OPERATIONS: Final = {"I", "U", "D"}
+_ORDERS: Final = ("timestamp_ntz", "date")
+
+
+@dataclass(frozen=True, slots=True)
+class FilesScout:
+    """Looks at a folder of CSV, JSON lines or Parquet, in `schema/table` or, of one schema, in `table`."""
+
+    landing: Folder
+
+    def look(self) -> Proposal | None:
+        """Return what there is, or None where no folder in it has files of a known format."""
+        found = _tables(self.landing)
+        if not found:
+            return None
+        proposed = [self._propose(table, at, names) for (table, at), names in sorted(found.items())]
+        return Proposal(kind="files", tables=proposed, is_named=False)
+
+    def _propose(self, table: TableName, at: str, names: Sequence[str]) -> ProposedTable:
+        own = {} if at == f"{table.schema}/{table.table}" else {"folder": at}
+        folder = replace(self.landing, places=Places(Place(FileNames(), at, at)))
+        chosen, formats = sorted(names, key=by_value)[-SAMPLES:], {format_of(name) for name in names}
+        what = " and ".join(
+            {"csv": "CSV", "json": "JSON lines", "parquet": "Parquet"}[one] for one in sorted(formats)
+        )
+        if len(formats) > 1:
+            doubts = ("its files have several formats: is it one table?",)
+            return ProposedTable(name=table, found=what, source=own, doubts=doubts)
+        look = {"csv": _of_csv, "json": _of_json, "parquet": _of_parquet}[formats.pop()]
+        try:
+            return look(folder, table, chosen, own)
+        except (pa.ArrowException, OSError, ValueError, LakewardError) as error:
+            return ProposedTable(name=table, found=what, source=own, doubts=(f"its files cannot be read: {error}",))
+
+
+def _tables(landing: Folder) -> Mapping[tuple[TableName, str], Sequence[str]]:
+    """Return the files of each table by its name and its folder below the root, as paths below that."""
+    within = defaultdict[int, dict[tuple[TableName, str], list[str]]](lambda: defaultdict(list))
+    for entry in landing.store.list(landing.base, None):
+        *folders, name = PurePosixPath(entry.name).parts
+        if not (entry.size and has_format(name)) or any(part[0] in "._" for part in (*folders, name)):
+            continue
+        above = next((place for place, part in enumerate(folders) if _OF_DATE.fullmatch(part)), len(folders))
+        depth = min(above, 2)
+        if depth:
+            schema, table = folders[:2] if depth > 1 else (PurePosixPath(landing.base).name, folders[0])
+            at = "/".join(folders[:depth])
+            within[depth][TableName(schema, table), at].append("/".join((*folders[depth:], name)))
+    return within[max(within)] if within else {}
+
+
+def _of_csv(folder: Folder, table: TableName, names: Sequence[str], own: Mapping[str, str]) -> ProposedTable:
+    heads = [head_in_utf_8(folder, table, name) for name in names]
+    delimiter = delimiter_of(heads)
+    dialect = Dialect(delimiter, null_text="")
+    samples = with_headers([Sample(is_load=True, rows=rows_of(head, dialect)[:MOST_ROWS]) for head in heads])
+    header = next((sample.header for sample in reversed(samples) if sample.header), ())
+    widths = {len(row) for sample in samples for row in sample.rows}
+    doubts = []
+    if not header and len(widths) != 1:
+        doubts.append(
+            f"rows have {' or '.join(map(str, sorted(widths))) or 'no'} columns, and no header says which"
+        )
+    columns = [*header] or [f"column_{number}" for number in range(1, max(widths, default=0) + 1)]
+    cells = {name: [value for sample in samples for value in cells_of(sample, name, columns)] for name in columns}
+    return _proposed(
+        table,
+        f"CSV, {'header' if header else 'no header'}",
+        {name: proposed_type(values) for name, values in cells.items()},
+        cells,
+        source={**own, **({} if delimiter == "," else {"delimiter": delimiter})},
+        has_names=bool(header),
+        doubts=doubts,
+    )
+
+
+def _of_json(folder: Folder, table: TableName, names: Sequence[str], own: Mapping[str, str]) -> ProposedTable:
+    heads = [head_in_utf_8(folder, table, name) for name in names]
+    lines = [line for head in heads for line in head.splitlines()[:MOST_ROWS] if line.strip()]
+    rows = [found for line in lines if isinstance(found := _json(line), dict)]
+    if len(rows) < len(lines):
+        doubts = ("not every line of its files is a JSON object: files must have one a line",)
+        return ProposedTable(name=table, found="JSON", source=own, doubts=doubts)
+    if rows and all("payload" in row or {"op", "after"} <= row.keys() for row in rows):
+        doubts = (
+            'its lines look like messages of Debezium: `format = "debezium"` (docs/reference/plain-files.md)',
+        )
+        return ProposedTable(name=table, found="JSON lines, messages", source=own, doubts=doubts)
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    values = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}
+    cells = {name: [_text(row.get(name)) for row in rows] for name in columns}
+    return _proposed(table, "JSON lines", {name: _type(found) for name, found in values.items()}, cells, source=own)
+
+
+def _json(line: str) -> Any:
+    """Return what a line is; numbers as they are written. None where it is no JSON."""
+    try:
+        return json.loads(line.removeprefix("\ufeff"), parse_float=_Number, parse_int=_Number)
+    except ValueError:
+        return None
+
+
+class _Number(str):
+    """A number of JSON, as it is written."""
+
+    __slots__ = ()
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def _type(values: Sequence[Any]) -> Type:
+    """Return the type of the values of a key: a text of digits stays a text, and what is nested is one."""
+    if values and all(isinstance(value, bool) for value in values):
+        return Type("boolean")
+    found = proposed_type([_text(value) for value in values])
+    is_number = all(isinstance(value, _Number) for value in values)
+    return found if is_number or found.name in _ORDERS else Type("string")
+
+
+def _of_parquet(folder: Folder, table: TableName, names: Sequence[str], own: Mapping[str, str]) -> ProposedTable:
+    """Return a table whose files say their columns and types themselves."""
+    with folder.open(table, names[-1]) as file:
+        found = pq.read_schema(file).names
+    columns = tuple(ProposedColumn(name=column) for column in found)
+    return ProposedTable(name=table, found="Parquet", columns=columns, source=own, doubts=(_NO_ORDER,))
+
+
+_NO_ORDER: Final = "name the column that orders the rows of a key by `order_by`; without it files and lines do"
+
+
+def _proposed(
+    table: TableName,
+    found: str,
+    types: Mapping[str, Type],
+    cells: Mapping[str, Sequence[str | None]],
+    *,
+    source: Mapping[str, str],
+    has_names: bool = True,
+    doubts: Sequence[str] = (),
+) -> ProposedTable:
+    """Return a table with what its columns suggest of key, order and operation."""
+    orders = [name for name, type_ in types.items() if type_.name in _ORDERS]
+    said = [
+        f'{name} has words of operations: `operation = {{ column = "{name}", delete = ["D"] }}` under its `source`'
+        for name, values in cells.items()
+        if has_names and "D" in values and {*values} <= _OPERATIONS
+    ]
+    order = f"{_NO_ORDER} (is it {' or '.join(orders)}?)" if orders and has_names else _NO_ORDER
+    rows = [*zip(*cells.values(), strict=True)] if len({len(values) for values in cells.values()}) == 1 else []
+    return ProposedTable(
+        name=table,
+        found=found,
+        columns=tuple(ProposedColumn(name=name, type=type_) for name, type_ in types.items()),
+        key=proposed_key(table.table, [*types], rows) if has_names else (),
+        has_names=has_names,
+        doubts=(*doubts, *said, order),
+        source=source,
+    )

@@ -1,0 +1,482 @@
+"""The source `files`: CSV, JSON lines, Parquet and messages, that something else than DMS wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial, reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.sources.csv.earlier_headers import names_in_headers, order_in_headers
+from lakeward.adapters.sources.csv.layout import find_layout
+from lakeward.adapters.sources.files.column_mapping import (
+    check_documents,
+    check_images,
+    check_mapping,
+    ways_of_writing,
+)
+from lakeward.adapters.sources.files.damage import of_others, refuse_damage, surveyed
+from lakeward.adapters.sources.files.event_frame import ODD, frame_of
+from lakeward.adapters.sources.files.file_columns import File, alike, look_at, look_at_each, with_schema
+from lakeward.adapters.sources.files.json_lines.frames import STRANGE
+from lakeward.adapters.sources.files.json_lines.message_warnings import (
+    NO_TIME,
+    count_lost_deletes,
+    count_missing_order,
+    count_rows_gone,
+    count_unknown_keys,
+)
+from lakeward.adapters.sources.files.json_lines.other_tables import (
+    HAS_OTHER,
+    has_own_folder,
+    names_needed,
+    other_tables,
+    tables_beside,
+)
+from lakeward.adapters.sources.files.json_lines.quarantined_cells import cells_of_line, grouped
+from lakeward.adapters.sources.files.local.event_frame import read_here
+from lakeward.adapters.sources.files.local.json_lines import SmallLines, is_of_lines
+from lakeward.adapters.sources.files.named_fields import FIELD_FLAGS, count_near_words, count_undated, refuse_fields
+from lakeward.adapters.sources.files.options import FilesOptions
+from lakeward.adapters.sources.files.paths.file_names import (
+    in_folders,
+    is_of_sink,
+    of_sinks,
+    snapshot_of,
+    time_of,
+    with_ordinals,
+)
+from lakeward.adapters.sources.files.paths.path_columns import (
+    folders_of_no_column,
+    lost_with_the_path,
+    path_cells,
+    without_path_columns,
+)
+from lakeward.adapters.sources.files.paths.snapshot_folders import snapshot_folder
+from lakeward.adapters.sources.files.table_files import TableFiles
+from lakeward.adapters.sources.landing.folder import Folder
+from lakeward.adapters.sources.landing.object_selection import choose, still_alike, to_batch
+from lakeward.adapters.sources.messages.decoded import KEY_HALF, MESSAGE_FLAGS, OTHER_TABLE, UNDECODED
+from lakeward.adapters.sources.messages.json.variant_values import object_of
+from lakeward.adapters.sources.rows.frame_cache import KeptFrames
+from lakeward.adapters.sources.rows.local_files import read_frame
+from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, mended_rows
+from lakeward.adapters.spark.frames.event_frame import (
+    AHEAD,
+    DATABASE,
+    INITIAL,
+    LOG,
+    NO_PLACE,
+    SKIPPED,
+    Group,
+    facts,
+)
+from lakeward.adapters.spark.frames.frame_survey import lift_places, log_steps, with_ahead
+from lakeward.adapters.spark.frames.local_frame import Frame
+from lakeward.adapters.spark.frames.source_rows import TORN
+from lakeward.adapters.spark.merge.truncates import truncation
+from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
+from lakeward.core.checks.key_form import key_form
+from lakeward.core.checks.source_clock import believed
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
+from lakeward.core.errors import ConfigError, MendError, SchemaConflict, SourceError
+from lakeward.core.events import Operation, Position, Sequences
+from lakeward.core.ledger.full_loads import Naming
+from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
+from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.merge.facts import BatchFacts, Capability
+from lakeward.core.ports import Batch, Cells, Entry
+from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.plugins.registry import clock
+
+if TYPE_CHECKING:
+    from lakeward.adapters.sources.staging.copies import StagedCopies
+
+_BESIDE: Final = (
+    *(STRANGE, ODD, OTHER_TABLE, HAS_OTHER, *MESSAGE_FLAGS, DATABASE, INITIAL),
+    *(LOG, NO_PLACE, NO_TIME, *FIELD_FLAGS),
+)
+"""Columns of a frame that nothing needs once it was surveyed."""
+
+MANY_BYTES: Final = 8 * 1024 * 1024
+_DAY: Final = 24 * 3600 * 1_000_000
+
+
+@dataclass(slots=True)
+class FilesSource:
+    """Plain files. A batch is read whole, once, before anything is written."""
+
+    options: FilesOptions
+    folder: Folder
+    spark: Callable[[], SparkSession]
+    patterns: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
+    of_tables: Mapping[TableName, FilesOptions] = field(default_factory=dict)
+    now: Callable[[], int] = clock
+    small_batch: int = 0
+    many_bytes: int = MANY_BYTES
+    """From how many bytes of a batch on messages are many: then it pays to take apart most of them by Arrow."""
+    may_be_unreadable: bool = False
+    """Whether a file of which no row can be read is no damage: its lines are together by chance."""
+    are_one: bool = False
+    """Whether the files of a batch are one, of whose messages all schemas count for all of them."""
+    copies: StagedCopies | None = None
+    """What copies the files of a batch that Spark reads to where all of it sees them."""
+    tables_with_torn_rows: set[TableName] = field(default_factory=set)
+    tables_with_links: set[TableName] = field(default_factory=set)
+    tables_with_others: set[TableName] = field(default_factory=set)
+    tables_of_others: set[TableName] = field(default_factory=set)
+    kept: KeptFrames = field(default_factory=KeptFrames)
+
+    @property
+    def lateness(self) -> Lateness:
+        """A day where rows have a time; else the order of files and lines is all there is."""
+        every = (self.options, *self.of_tables.values())
+        return Within(_DAY) if any(options.time or options.order_by for options in every) else ORDERED
+
+    @property
+    def sequences(self) -> Sequences:
+        """Places in the order that a column or a message tells."""
+        return Sequences.PLACES
+
+    def order_by(self, dimension: Dimension) -> str | None:
+        """Return the column or path of `order_by`, "" without one; messages need none.
+
+        None of snapshots: nothing of one is compared with another.
+        """
+        if dimension.snapshots is not None:
+            return None
+        options = self._options(dimension)
+        if options.is_messages:
+            return LOG_PLACE if options.has_places else ARRIVAL
+        if options.order_by is None:
+            return ""
+        formats = self.patterns.get(dimension.source, {})
+        return str(OrderBy(options.order_by, options.source_zone, formats.get(options.order_by, "")))
+
+    def key_form(self, dimension: Dimension) -> str | None:
+        """Return the formats of the columns of the key, the zone of its times, and how messages write them."""
+        options, formats = self._options(dimension), self.patterns.get(dimension.source, {})
+        ways = ways_of_writing(options, dimension, formats)
+        return key_form(dimension, formats, options.source_zone, ways)
+
+    def check(self, dimension: Dimension, past: Past) -> None:
+        """Raise ConfigError for a table that its files cannot be read for as its settings say."""
+        options = self._options(dimension)
+        check_images(options, dimension)
+        check_documents(options, dimension)
+        if dimension.snapshots is None and past.load is not None:
+            raise _no_full_load(dimension)
+        if dimension.snapshots is not None and options.is_messages:
+            raise no_snapshots(dimension)
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        """Choose the next files; raises ConfigError for a full load that is awaited where no file can be of one."""
+        limits, options = Limits(self.options.max_files, self.options.max_bytes), self._options(dimension)
+        self.check(dimension, past)
+        if dimension.snapshots is None:
+            has_sink = options.is_messages and options.names is None
+            taken = choose(self.folder, dimension, past, limits, of_sinks if has_sink else with_ordinals)
+            own = tuple(name for name in taken.others if not (has_sink and is_of_sink(name)))
+            return replace(taken, others=own)
+        folder = self._folder_of_snapshots(dimension)
+        place = folder.places.of(dimension.source)
+        snapshots = Naming(
+            snapshot=snapshot_of(options.snapshots, options.path_columns),
+            is_dated=lambda name: (
+                options.dates_snapshots and time_of(place.known(dimension.source, name).order) is not None
+            ),
+        )
+        ordinals = with_ordinals
+        if options.snapshots == "folder":
+            ordinals = partial(in_folders, snapshot_folder(options.path_columns))
+        return choose(folder, dimension, past, limits, ordinals, snapshots)
+
+    def _folder_of_snapshots(self, dimension: Dimension) -> Folder:
+        """Return the folder, where names tell of which snapshot of a table a file is."""
+        places, place = self.folder.places, self._options(dimension).place(snapshots=True)
+        return replace(self.folder, places=replace(places, own={**places.own, dimension.source: place}))
+
+    def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Return applied files that are not in the landing folder any more."""
+        folder = self.folder if dimension.snapshots is None else self._folder_of_snapshots(dimension)
+        return folder.find_missing(dimension.source, objects)
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Move applied files into the archive, where there is one."""
+        return self.folder.put_away(dimension.source, objects)
+
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
+        """Return a truncate that no file tells."""
+        in_part = bool(self._table(dimension).reading.in_part)
+        return truncation(self.spark(), dimension, place, time, in_part=in_part)
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return nothing: rules stand behind a source."""
+        return Remaking()
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
+        table = self._table(dimension)
+        lines = SmallLines(self.small_batch)
+        taken, every = self._looked_at(table, taken, lines)
+        files = alike(every)
+        if taken.load is not None and len(files) < len(every):
+            raise _not_alike(dimension, files[-1], every[len(files)])
+        if not files:
+            return self._without_columns(table, taken, epoch, lines)
+        shown = [(file.item.name, file.layout) for file in files]
+        header = order_in_headers(shown, table.expected, taken.header)
+        objects = [file.item for file in files]
+        tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
+        is_usual = dimension.source not in self.tables_of_others
+        are_many = is_usual and sum(item.size for item in objects) >= self.many_bytes
+        table = replace(table, dimension=with_schema(table, files), are_many=are_many)
+        check_mapping(table.options, table.dimension)
+        rows = lift_places(self._frame(table, files, lines), taken.restarts)
+        frame, close = self.kept.keep(rows, dimension, objects)
+        try:
+            limit = believed(self.now())
+            judged = with_ahead(frame, limit)
+            found = surveyed(judged, table.dimension, files)
+            must_look_again = self._must_look_again(dimension.source, found)
+            unchanged = still_alike(self.folder, dimension.source, taken)
+            if len(unchanged.objects) < len(objects) or must_look_again:
+                close()
+                return self._read_or_nothing(dimension, taken if must_look_again else unchanged, epoch)
+            _refuse(table, frame, files, found, may_be_unreadable=self.may_be_unreadable)
+            others = self._others(table, frame, found)
+            tagged = [replace(item, etag=tags[item.name]) for item in objects]
+            batch = _batch_of(table, judged, found, tagged, taken, epoch, close)
+        except BaseException:
+            close()
+            raise
+        halves = sum(group.rows for group in found if KEY_HALF in group.flags)
+        facts = replace(batch.facts, believed=limit, others=others, key_halves=halves, header=header)
+        return replace(batch, facts=replace(facts, cautions=_cautions(table, dimension, facts, found)))
+
+    def _frame(self, table: TableFiles, files: Sequence[File], lines: SmallLines) -> Frame:
+        """Return the events of files: read in this process where the batch is small, else by Spark."""
+        others = partial(read_here, table, files, self.small_batch)
+        here = partial(lines.read, table, files) if is_of_lines(files) else others
+        return read_frame(table.dimension.name, self.spark, here, partial(self._in_spark, table, files))
+
+    def _in_spark(self, table: TableFiles, files: Sequence[File]) -> DataFrame:
+        if self.copies is None:
+            return frame_of(table, files)
+        folder = self.copies.share(table.dimension.source, [file.item.name for file in files])
+        return frame_of(replace(table, folder=folder), files)
+
+    def _others(self, table: TableFiles, frame: Frame, found: Sequence[Group]) -> OtherTables | None:
+        """Return which other tables messages name; of a shared folder with rows of the table the number alone."""
+        messages = sum(group.rows for group in found if HAS_OTHER in group.flags)
+        if not messages:
+            return None
+        if not table.has_own_folder and any(group.reason != SKIPPED for group in found):
+            return OtherTables(messages, (), is_shared=True)
+        return other_tables(frame, is_shared=not table.has_own_folder)
+
+    def _looked_at(self, table: TableFiles, taken: Taken, lines: SmallLines) -> tuple[Taken, Sequence[File]]:
+        """Return what a batch takes, and its files with their columns.
+
+        A table that is not there yet cannot pass over files that tell no columns: it takes them together with
+        the first that does, whatever their number.
+        """
+        files = lines.with_versions(table, look_at_each(table, taken.objects, taken.columns), taken.columns)
+        while not files and taken.left and taken.load is None:
+            before, taken = taken, taken.with_more(self.options.max_files)
+            more = [look_at(table, item) for item in taken.objects[len(before.objects) :]]
+            if found := lines.with_versions(table, more):
+                first = [replace(look_at(table, item), schema=found[0].schema) for item in before.objects]
+                files = [*first, *found]
+        return taken, files
+
+    def _must_look_again(self, name: TableName, found: Sequence[Group]) -> bool:
+        """Whether rows go over several lines, inserts may be halves of key changes, or messages are unusual.
+
+        From now on each is looked for: all of that costs more, and most files have none of it. Such inserts lack
+        values, or headers tell.
+        """
+        links = any(
+            KEY_HALF in group.flags
+            or (group.operation == Operation.INSERT.value and Capability.UNSET in group.needs)
+            for group in found
+        )
+        new = []
+        if found and all(UNDECODED in group.flags for group in found):
+            self.tables_of_others.add(name)  # no message is a usual one, so that to try them is for nothing
+        for is_there, known in (
+            (any(TORN in group.flags for group in found), self.tables_with_torn_rows),
+            (links, self.tables_with_links),
+            (any(UNDECODED in group.flags for group in found), self.tables_with_others),
+        ):
+            new.append(is_there and name not in known)
+            known.update({name} if is_there else ())
+        return any(new)
+
+    def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        if taken.objects:
+            return self.read(dimension, taken, epoch)
+        return self._nothing(dimension, epoch)
+
+    def _without_columns(self, table: TableFiles, taken: Taken, epoch: int, lines: SmallLines) -> Batch[Frame]:
+        """Return no objects, since none tells the columns of the table; say which other tables they are of.
+
+        Raises SourceError where these are in the folder of the table.
+        """
+        others = lines.other_tables(table, [item.name for item in taken.objects])
+        if others is not None and table.has_own_folder:
+            raise of_others(table.dimension, "its files have", others)
+        batch = self._nothing(table.dimension, epoch)
+        return replace(batch, facts=replace(batch.facts, others=others))
+
+    def _nothing(self, dimension: Dimension, epoch: int) -> Batch[Frame]:
+        return Batch(self.spark().range(0).toDF("nothing"), facts([], dimension, dimension.schema, [], epoch))
+
+    def _options(self, dimension: Dimension) -> FilesOptions:
+        return self.of_tables.get(dimension.source, self.options)
+
+    def _table(self, dimension: Dimension) -> TableFiles:
+        name = dimension.source
+        beside = tables_beside(name, self.options, self.of_tables, {*self.patterns, *self.of_tables})
+        table = TableFiles(
+            spark=self.spark,
+            folder=self.folder,
+            dimension=dimension,
+            options=self._options(dimension),
+            patterns=self.patterns.get(name, {}),
+            has_torn_rows=name in self.tables_with_torn_rows,
+            links=name in self.tables_with_links,
+            has_others=name in self.tables_with_others,
+            has_own_folder=has_own_folder(self._options(dimension), self.options, beside),
+            must_name=names_needed(name, beside),
+            are_one=self.are_one,
+        )
+        earlier = cache(lambda: names_in_headers(self.folder, name, table.expected, table.head))
+        return replace(table, earlier=earlier)
+
+    # Rows in quarantine.
+
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension: the columns of a table are those of its files."""
+        return dimension
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        """Return a row as it was written, column by column; none where that cannot be told."""
+        table = self._table(dimension)
+        if is_parquet(entry):
+            return json_cells(entry.text, table.reading)
+        try:
+            of_path, table = path_cells(table, entry.object), without_path_columns(table)
+            if table.format_of(entry.object) != "csv":
+                found = cells_of_line(table, entry)
+            else:
+                layout = find_layout(entry.object, table.head(entry.object), table.expected, is_load=False)
+                if layout.has_header and self.folder.is_written_since(dimension.source, entry.object, entry.since):
+                    return Cells()
+                found = csv_cells(entry.text, layout, table.reading.dialect)
+        except (SourceError, SchemaConflict):
+            return Cells()
+        return replace(found, after={**found.after, **of_path}) if found.after else found
+
+    def _cells_to_read_anew(self, dimension: Dimension, entry: Entry) -> Cells:
+        """Return the same; raises MendError where a value was in the path of its file, and is not taken now."""
+        found, table = self.cells(dimension, entry), self._table(dimension)
+        is_csv = not is_parquet(entry) and table.format_of(entry.object) == "csv"
+        has = found.after if is_csv else object_of(entry.text) or {}
+        if lost := lost_with_the_path(table, entry.object, has.keys()):
+            raise MendError(
+                f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
+                found=f"its {lost[0]} is in the path of its file alone, and `path_columns` does not name {lost[0]}",
+                todo="Name it there. Else fix the row: `lakeward quarantine fix`.",
+                rows=[(entry.order, entry.row)],
+            )
+        return found
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
+        """Return mended rows as events; one that is not mended is read as it was written."""
+        frames = [
+            mended_rows(self.spark(), reading, some, partial(self._cells_to_read_anew, dimension))
+            for reading, some in grouped(self._table(dimension), entries)
+        ]
+        return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+
+
+def _no_full_load(dimension: Dimension) -> ConfigError:
+    name = dimension.name
+    return ConfigError(
+        f"{name}: its files are changes, and none of them is a full load",
+        found="a reload waits for such a load",
+        todo=f'Where a file or folder is the whole table: `full_loads = "snapshot"` under [tables."{name}"]. '
+        f"Else drop the table together with {name.table}__changes and {name.table}__quarantine, and run: all files "
+        f"that are there are applied anew. If it waits already: `lakeward reload {name} --withdraw`.",
+    )
+
+
+def no_snapshots(dimension: Dimension) -> ConfigError:
+    """Say that no full load of a table can be a snapshot, since all that comes are changes."""
+    return ConfigError(
+        f"{dimension.name}: messages are changes, and its full loads are snapshots",
+        todo=f'Take `full_loads = "snapshot"` out of [tables."{dimension.name}"].',
+    )
+
+
+def _cautions(
+    table: TableFiles, dimension: Dimension, read: BatchFacts, found: Sequence[Group]
+) -> Mapping[str, int]:
+    """Return what a person should know of rows of a batch, with their number; `dimension` is as declared."""
+    counted = {**count_missing_order(found), **count_undated(table.told_fields, found), **count_near_words(found)}
+    if table.options.is_messages:
+        lost = {**count_lost_deletes(table, found), **count_unknown_keys(found)}
+        return {**counted, **lost, **count_rows_gone(table, found)}
+    paths = {item.object.name: item.rows for item in read.objects}
+    return {**counted, **folders_of_no_column(dimension.schema, read.schema, paths)}
+
+
+def _refuse(
+    table: TableFiles, frame: Frame, files: Sequence[File], found: Sequence[Group], *, may_be_unreadable: bool
+) -> None:
+    """Stop at files that are damaged, and at those of which no row has what the settings name."""
+    refuse_damage(
+        *(table.dimension, frame, files, found),
+        has_own_folder=table.has_own_folder,
+        path_columns=table.options.path_columns,
+        may_be_unreadable=may_be_unreadable,
+    )
+    refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
+
+
+def _batch_of(
+    table: TableFiles,
+    judged: Frame,
+    found: Sequence[Group],
+    objects: Sequence[SourceObject],
+    taken: Taken,
+    epoch: int,
+    close: Callable[[], None],
+) -> Batch[Frame]:
+    """Return the batch of an event frame that says which times lie ahead; `found` is its survey."""
+    batch = to_batch(
+        judged.drop(AHEAD, *_BESIDE),
+        table.dimension,
+        found,
+        epoch=epoch,
+        objects=objects,
+        back={},  # rows of plain files need not be sorted by the column that orders them
+        steps=log_steps(judged, found, taken.reached) if table.options.is_messages else None,
+        loads=[item.name for item in objects if taken.load is not None],
+        may_need=table.reading.in_part,
+        close=close,
+    )
+    loaded = batch.facts.loaded if taken.load is None else epoch
+    return replace(batch, facts=replace(batch.facts, loaded=loaded, own_times=table.options.dates_rows))
+
+
+def _not_alike(dimension: Dimension, one: File, other: File) -> SchemaConflict:
+    return SchemaConflict(
+        f"{dimension.name}: the files of its snapshot have different columns",
+        found=f"found {one.item.name} and {other.item.name}",
+        todo="Nothing was applied: a snapshot takes the place of all rows at once, so its files must have the same "
+        "columns. Let it be written anew.",
+    )

@@ -1,0 +1,127 @@
+"""The settings of the source `jdbc`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
+
+from lakeward.adapters.aws.s3.access import is_url
+from lakeward.adapters.catalogues.connection import ConnectionOptions
+from lakeward.adapters.sources.landing.setting_values import zone
+from lakeward.adapters.sources.staging.location import SETTING, staging_url
+
+_DURATION: Final = re.compile(r"([1-9][0-9]*) *(s|m|h|d)")
+_MICROS: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+
+
+def micros(duration: str) -> int:
+    """Return a duration of the settings in microseconds; "0" is none.
+
+    >>> micros("2h"), micros("0")
+    (7200000000, 0)
+    """
+    found = _DURATION.fullmatch(duration)
+    return 0 if found is None else int(found[1]) * _MICROS[found[2]]
+
+
+def _interval(value: str) -> str:
+    if not _DURATION.fullmatch(value):
+        raise ValueError('must be a duration such as "12h", "30m" or "7d"')
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _overlap(value: str | None) -> str | None:
+    if value is not None and not value.isdecimal() and not _DURATION.fullmatch(value):
+        raise ValueError('must be a duration such as "10m" for a time, or a whole number such as 1000 for a number')
+    return value
+
+
+def _on_a_disk(value: str) -> str:
+    if is_url(value):
+        raise ValueError("must be a folder on a disk; `staging` names a prefix of a bucket")
+    return value
+
+
+class TableReads(BaseModel):
+    """How one table is read, where it is not as [source] says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    cursor: str | None = Field(
+        None,
+        min_length=1,
+        description="The column by which changed rows are found: a time or a whole number that rises with each "
+        "insert and each update. Without it the table is read whole each time.",
+    )
+    overlap: Annotated[str | None, BeforeValidator(_as_text), AfterValidator(_overlap)] = Field(
+        None,
+        description="How far behind the highest cursor that was applied each query begins, for transactions that "
+        "commit late: a duration for a time (without it `10m`), a whole number for a number (without it `1000`).",
+    )
+    source_zone: Annotated[str, AfterValidator(zone)] = Field(
+        "UTC", description="The time zone of a cursor without one, and of the days of a history."
+    )
+    every: Annotated[str, AfterValidator(_interval)] = Field(
+        "12h",
+        description='With `full_loads = "snapshot"`: a run reads the table whole again once its last snapshot is '
+        "so old. Let it be shorter than the time between two runs that should read it.",
+    )
+    partitions: PositiveInt | None = Field(
+        None,
+        description="In how many ranges of the key a snapshot is read at once at the most. Without it: 4 from "
+        "PostgreSQL, whose readers share one snapshot, and 1 from any other.",
+    )
+    without: list[str] = Field(
+        [], description="Of a table alone: columns that are not read, as the database writes them."
+    )
+
+
+_OF_CURSORS: Final = frozenset({"cursor", "overlap", "source_zone", "every"})
+
+
+class JdbcSourceOptions(TableReads, ConnectionOptions):
+    """Tables of a live database, read by its own driver."""
+
+    user: str | None = Field(None, description="Who reads; it needs SELECT on the tables, and nothing else.")
+    path: Annotated[str, AfterValidator(_on_a_disk)] = Field(
+        "",
+        description="The folder in which rows lie from when they are read until they are applied; all of Spark "
+        "must see it. Without it: `staged` in the folder `state` of the pipeline. With `staging` it has no use.",
+    )
+    staging: Annotated[str | None, AfterValidator(staging_url)] = Field(None, description=SETTING)
+    fetch_size: PositiveInt = Field(
+        10_000,
+        description="How many rows the driver fetches at once; MySQL's own hands them on one by one.",
+    )
+
+    then: Literal["kafka"] | None = Field(
+        None,
+        description="What brings the changes once a table was read whole: messages of a broker, as "
+        "[source.kafka] says. Without it tables are read again and again.",
+    )
+    kafka: dict[str, Any] | None = Field(
+        None, description="With `then`: the settings of the [source `kafka`](#source-kafka), but `start`."
+    )
+
+    @model_validator(mode="after")
+    def _goes_on(self) -> Self:
+        if "without" in self.model_fields_set:
+            raise ValueError("`without` is of one table: say it in its own `source`")
+        if (self.then is None) != (self.kafka is None):
+            raise ValueError('`then = "kafka"` and [source.kafka] go together')
+        if self.then is not None and (read_again := sorted(self.model_fields_set & _OF_CURSORS)):
+            raise ValueError(f"`{read_again[0]}` does not go with `then`: the feed brings the changes")
+        if self.kafka is not None and "start" in self.kafka:
+            raise ValueError("`start` has no place in [source.kafka]: the snapshot says where the feed begins")
+        return self
+
+    def of_table(self, own: TableReads) -> JdbcSourceOptions:
+        """Return what holds for a table that says something of itself."""
+        said: dict[str, Any] = {name: getattr(own, name) for name in own.model_fields_set}
+        return self.model_copy(update=said)

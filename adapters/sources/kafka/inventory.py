@@ -1,0 +1,69 @@
+"""What a broker says of tables, without reading their messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lakeward.adapters.sources.files.options import FilesOptions
+from lakeward.adapters.sources.kafka.broker import Broker
+from lakeward.adapters.sources.kafka.topics import BETWEEN
+from lakeward.adapters.sources.landing.places import filled
+from lakeward.core.dimension import TableName
+from lakeward.core.text.suggestions import nearest
+
+
+@dataclass
+class KafkaLanding:
+    """The topics of a broker as they are when it is first asked."""
+
+    options: FilesOptions
+    broker: Broker
+    of_tables: Mapping[TableName, FilesOptions]
+
+    def tables(self) -> Sequence[TableName]:
+        """Return the tables that have a topic; none where all share one, which no name tells."""
+        found = (table_of(self.options.folder, topic) for topic in self._topics)
+        return sorted(table for table in found if table is not None)
+
+    def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
+        """Return nothing: each message says itself what it is of."""
+        return []
+
+    def match_objects(self, tables: Collection[TableName]) -> Callable[[str], Collection[TableName]]:
+        """Return what tells of none: no bucket has what there is."""
+        return lambda _url: ()
+
+    def cautions(self, table: TableName) -> Sequence[str]:
+        """Return what to know of a table whatever its next batch is."""
+        options, topic = self.of_tables.get(table, self.options), self.topic_of(table)
+        found = [self._no_topic(one) for one in topic.split(BETWEEN) if one not in self._topics]
+        if not options.orders_rows:
+            found.append("No `order_by` is set: the records of a key count as they arrive.")
+        return [*found, *options.message_cautions()]
+
+    def topic_of(self, table: TableName) -> str:
+        """Return the topic of a table, or several with a comma between."""
+        return filled(self.of_tables.get(table, self.options).folder, table)
+
+    def _no_topic(self, topic: str) -> str:
+        return " ".join(filter(None, (f"It has no topic yet ({topic}).", nearest(topic, self._topics))))
+
+    @cached_property
+    def _topics(self) -> Collection[str]:
+        return self.broker.topics()
+
+
+def table_of(template: str, topic: str) -> TableName | None:
+    """Return the table that a topic is of, or None where its name has not that form; schemas have no dots.
+
+    >>> table_of("shop.{schema}.{table}", "shop.public.order.lines")
+    TableName(schema='public', table='order.lines')
+    """
+    if "{schema}" not in template:
+        return None
+    pattern = re.escape(template).replace(r"\{schema\}", "(?P<schema>[^.]+)").replace(r"\{table\}", "(?P<table>.+)")
+    found = re.fullmatch(pattern, topic)
+    return None if found is None else TableName(found["schema"], found["table"])

@@ -1,0 +1,131 @@
+"""What a broker shows that means loss: the table stops, and nothing is passed over in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from lakeward.adapters.sources.kafka.broker import Topic
+from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
+from lakeward.adapters.sources.kafka.topics import Place
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
+
+LOST_ALARM: Final = "KAFKA-001"
+
+_ANEW: Final = (
+    "Nothing was applied. What the old topic had and the table has not is lost; the offsets of the new one say "
+    "nothing of it. Load the table anew, as docs/reference/alarms.md says."
+)
+
+
+_LOAD_ANEW: Final = "The table can be loaded anew, as docs/reference/alarms.md says."
+
+
+def refuse_other_topic(table: TableName, name: str, topic: Topic | None, applied: Collection[OffsetRange]) -> None:
+    """Raise KAFKA-002 where the topic is not the one that the table was read from, by what its commits say."""
+    if not applied:
+        return
+    last = max(applied, key=lambda one: (one.end, one))
+    if last.topic != name:
+        found = f"it was read from {last.topic}, and the settings name {name}"
+    elif topic is None:
+        found = f"there is no topic {name} any more; {last.words} were the last that it applied"
+    elif last.id != topic.id:
+        found = f"{name} was made anew: its id is {topic.id}, and was {last.id}"
+    elif gone := sorted({one.partition for one in applied} - topic.partitions.keys()):
+        place = Place.of(name, gone[0])
+        found = f"{place.topic} has fewer partitions now; partition {place.partition} was read and is gone"
+    else:
+        return
+    raise AlarmRaised("KAFKA-002", f"{table}: its topic is another one now", found=found, todo=_ANEW)
+
+
+def topic_changed(table: TableName, topic: Topic) -> SourceError:
+    """Say that a topic was made anew while its messages were read."""
+    return SourceError(
+        f"{table}: its topic {topic.name} was made anew, or deleted, while messages were read",
+        todo="Nothing of this batch was applied. The next run says what is lost.",
+    )
+
+
+def refuse_end(table: TableName, topic: Topic, positions: Mapping[int, int]) -> None:
+    """Raise KAFKA-002 where a partition ends before the offset that comes next: its log was cut off."""
+    for partition, position in positions.items():
+        high, place = topic.partitions[partition].high, Place.of(topic.name, partition)
+        if position > high:
+            raise AlarmRaised(
+                "KAFKA-002",
+                f"{table}: its topic ends before what was applied",
+                found=f"{place.topic}, partition {place.partition}, ends at offset {high:,}, and all before "
+                f"{position:,} is applied: messages were lost at the broker, and others took their offsets",
+                todo=_ANEW,
+            )
+
+
+def refuse_lost(table: TableName, topic: Topic, positions: Mapping[int, int]) -> None:
+    """Raise KAFKA-001 where offsets that come next are not there any more."""
+    lost = [
+        OffsetRange(topic.name, topic.id, partition, position, topic.partitions[partition].low)
+        for partition, position in sorted(positions.items())
+        if position < topic.partitions[partition].low
+    ]
+    if lost:
+        more = f", and of {len(lost) - 1} more partitions" if len(lost) > 1 else ""
+        raise AlarmRaised(
+            "KAFKA-001",
+            f"{table}: messages are gone from the broker that were not applied yet",
+            found=f"{lost[0].words}{more}; the first that is there is {lost[0].end:,}",
+            todo="Nothing was applied. Retention deleted them, or somebody did. Load the table anew, as "
+            "docs/reference/alarms.md says. If what they held does not matter: "
+            f"`lakeward ack {table} {LOST_ALARM}`; the table goes on behind them.",
+            about=[one.name for one in lost],
+        )
+
+
+def refuse_rollback(table: TableName, topic: Topic, ranges: Collection[OffsetRange], *, is_compacted: bool) -> None:
+    """Raise SourceError where messages that are to be applied again are gone, or ConfigError where some may be."""
+    if is_compacted:
+        raise ConfigError(
+            f"{table}: it cannot be taken back over messages of a compacted topic",
+            found=f"the broker may have removed messages from the midst of {topic.name}, deletes among them",
+            todo=f"Nothing was changed. {_LOAD_ANEW}",
+        )
+    for one in ranges:
+        low, high = topic.partitions[one.partition]
+        if one.start < low or one.end > high:
+            raise SourceError(
+                f"{table}: messages that were applied since are gone from the broker",
+                found=f"{one.words}; there are {low:,} to {high - 1:,}",
+                todo=f"Nothing was changed: they could not be applied again. {_LOAD_ANEW}",
+            )
+
+
+def no_way_back(table: TableName) -> ConfigError:
+    """Say that a table began at the end of its topic, and that only its first commit tells where that was."""
+    return ConfigError(
+        f"{table}: it cannot be taken back behind its first messages",
+        found='it began at the end of its topic (`start = "latest"`): its first commit alone tells where that is',
+        todo=f"Nothing was changed. {_LOAD_ANEW}",
+    )
+
+
+def refuse_unknown_start(table: TableName, topic: Topic) -> None:
+    """Raise ConfigError where a table begins, the beginning of its topic is gone, and no setting says what then."""
+    gone = [(partition, low) for partition, (low, _) in sorted(topic.partitions.items()) if low > 0]
+    if gone:
+        (number, low), *_ = gone
+        name, partition = Place.of(topic.name, number)
+        raise ConfigError(
+            f"{table}: where it begins must be said, since the beginning of its topic is gone",
+            found=f"{name}, partition {partition}, begins at offset {low:,}",
+            todo='Set `start` under [source]: "earliest" (what is still there), "latest" (what comes from now on), '
+            "or a time. A topic without its beginning holds no whole table, unless it is compacted, or a snapshot "
+            "lies in it.",
+        )
+
+
+def acked_ranges(acked: Iterable[str], partition: int, topic: Topic) -> Sequence[OffsetRange]:
+    """Return the ranges of a partition that an operator let pass as lost."""
+    found = [OffsetRange.read(name) for name in acked]
+    return [one for one in found if one is not None and one.partition == partition and one.id == topic.id]

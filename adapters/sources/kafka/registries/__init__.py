@@ -1,0 +1,1 @@
+"""Registries of schemas, and messages in Avro as the JSON that Kafka Connect would have written."""

@@ -1,0 +1,1 @@
+"""Transactions of a topic, of which a batch has all changes of a table or none."""

@@ -1,0 +1,281 @@
+"""Rows of decoded messages, as every reader returns rows: cells of their types, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.sources.messages.json.wire_format import Wire, Writing, value_of
+from lakeward.adapters.sources.messages.message import BODY, DOUBLE, KEY, LONG, has_match, is_number, is_rounded
+from lakeward.adapters.spark.frames.event_frame import LOG
+from lakeward.adapters.spark.frames.source_rows import (
+    BLANK,
+    BROKEN,
+    HAS_IMAGE,
+    KEY_MISFIT,
+    LINE,
+    MISFIT,
+    NAME,
+    OP_TEXT,
+    SEQUENCE_TEXT,
+    TIME_TEXT,
+    TORN,
+    TRANSACTION_TEXT,
+    VALUE,
+    Telling,
+    before_column,
+)
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.casts import misfit
+from lakeward.adapters.spark.sql.names import quoted, text
+from lakeward.core.schema import Column, Type
+
+NULL = "string(NULL)"
+PLAIN = Writing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What a decoder found in a message, each as SQL over its frame.
+
+    `cells` are texts by column, `before` those of columns as they were, and `has_image` says whether all of those
+    are told; `unset` says for each column whether it was not sent. `time` is in microseconds since 1970;
+    `unread_time` is the text of a time that cannot be read, with the name of its field before it.
+    `log` names the source's log, as `core.checks.log_restart.LogName` reads it. `texts` are those of JSON with
+    cells: none where no number of JSON passed for a text, and none was rounded, on the way to the cells. Cells of
+    columns that are `typed` have the type of their column already.
+    """
+
+    cells: Mapping[str, str]
+    before: Mapping[str, str] = field(default_factory=dict)
+    has_image: str = "boolean(NULL)"
+    unset: Mapping[str, str] = field(default_factory=dict)
+    operation: str = NULL
+    time: str = "bigint(NULL)"
+    unread_time: str = NULL
+    sequence: str = NULL
+    log: str = NULL
+    transaction: str = NULL
+    broken: str = NULL
+    blank: str = "false"
+    texts: tuple[str, ...] = (BODY, KEY)
+    typed: Set[str] = frozenset()
+
+
+OF_OTHER: Final = "_lakeward_of_other_table"
+"""Flags a message that says, itself or by its topic, that it is not of the table."""
+
+OTHER_TABLE: Final = "_lakeward_other_table"
+"""The other table that a message with a row names, as `schema.table`; NULL for all other messages."""
+
+NAMELESS: Final = "the message names no table, and those of several tables are in its folder"
+"""Why a message cannot be read that may be of another table, but does not say so."""
+
+TOMBSTONE: Final = "_lakeward_tombstone"
+"""Flags a message without a value; an empty line is no message."""
+
+ROWS_GONE: Final = "_lakeward_rows_gone"
+"""Flags a message of the table which says that it was truncated or dropped, and which is skipped."""
+
+HAS_DELETED: Final = "_lakeward_has_deleted"
+"""Flags a flattened message that has the field `__deleted`, which tells of each row whether it is deleted."""
+
+OLD_KEY_UNKNOWN: Final = "_lakeward_old_key_unknown"
+"""Flags an update of a message whose key and image before lack a column of the table's key: it may change that."""
+
+KEY_HALF: Final = "_lakeward_key_half"
+"""Flags half of a key change that headers tell, where the two halves count as a delete and an insert."""
+
+UNDECODED: Final = "_lakeward_undecoded"
+"""Flags a message that Arrow did not decode (`adapters.sources.messages.envelopes`), so that SQL must."""
+
+MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE, HAS_DELETED, OLD_KEY_UNKNOWN, KEY_HALF, UNDECODED)
+"""Columns that say yes or no of a message."""
+
+LONGEST_NAME: Final = 200
+
+
+def other_table(schema: str, table: str, has_row: str) -> str:
+    """Return the `OTHER_TABLE` of a message flagged `OF_OTHER`, as SQL; a part that nothing names is `*`."""
+    name = f"left(concat(coalesce({schema}, '*'), '.', coalesce({table}, '*')), {LONGEST_NAME})"
+    return f"CASE WHEN {OF_OTHER} AND {has_row} THEN {name} END AS {OTHER_TABLE}"
+
+
+def bare(value: str) -> str:
+    """Return a text without what JSON takes for white space around it, as SQL: lines may end in CR."""
+    return f"btrim({value}, ' \\t\\r\\n')"
+
+
+def to_rows(
+    frame: DataFrame, telling: Telling, found: Decoded, written: Mapping[str, Writing], strange: str, *beside: str
+) -> DataFrame:
+    """Return decoded messages as rows; of what was not sent no cell is looked at.
+
+    `written` says how the cells of columns are written, where it is not plainly; `strange` and what stands
+    `beside` it are columns beside those of the row, as SQL with their names.
+    """
+    schema = telling.dimension.schema
+    cells = {c.name: f"_lakeward_cell_{index}" for index, c in enumerate(schema)}
+    was = {c.name: f"_lakeward_was_{index}" for index, c in enumerate(telling.before_columns)}
+    unscaled = [c for c in schema if found.texts and _is_base64(c, written)]
+    numbers = {c.name: f"_lakeward_is_number_{index}" for index, c in enumerate(unscaled)}
+    values = partial(_value, written=written, numbers=numbers, typed=found.typed)
+    typed = [f"{values(cells[c.name], c)} AS {quoted(c.name)}" for c in schema]
+    told = [*enumerate(telling.before_columns)]
+    before = [f"{values(was[c.name], c)} AS {before_column(index)}" for index, c in told]
+    key_misfits, others = _misfits(telling, cells, was, written, found)
+    return (
+        # What is used more than once is a column of its own: else it would be worked out each time.
+        frame.selectExpr(
+            "*",
+            f"{_unset(found)} AS {names.UNSET}",
+            f"{found.blank} AS {BLANK}",
+            f"{has_match(found.texts, LONG)} AS {_HAS_LONG}",
+        )
+        .selectExpr(
+            "*",
+            f"{_HAS_LONG} AND {has_match(found.texts, f'{LONG_DOUBLE}|{TINY}')} AS {_HAS_DOUBLE}",
+            *[f"{_sent(found, name)} AS {cell}" for name, cell in cells.items()],
+            *[f"{found.before.get(name, NULL)} AS {cell}" for name, cell in was.items()],
+        )
+        .selectExpr("*", *[f"{is_number(cells[name], name)} AS {flag}" for name, flag in numbers.items()])
+        .selectExpr("*", *typed, *before)
+        .selectExpr(
+            *[quoted(name) for name in schema.names],
+            *_told_of_row(found),
+            f"{_first(key_misfits)} AS {KEY_MISFIT}",
+            f"{_first(others)} AS {MISFIT}",
+            *(BLANK, VALUE, LINE, NAME),
+            f"false AS {TORN}",
+            names.UNSET,
+            *[before_column(index) for index in range(len(before))],
+            strange,
+            *beside,
+        )
+    )
+
+
+def _told_of_row(found: Decoded) -> Sequence[str]:
+    """Return what a message says of its row, as SQL with the names of the columns."""
+    return (
+        f"{found.operation} AS {OP_TEXT}",
+        f"coalesce(string(timestamp_micros({found.time})), {found.unread_time}) AS {TIME_TEXT}",
+        f"CASE WHEN NOT {BLANK} THEN {found.sequence} END AS {SEQUENCE_TEXT}",
+        f"{found.transaction} AS {TRANSACTION_TEXT}",
+        f"{found.broken} AS {BROKEN}",
+        f"{found.has_image} AS {HAS_IMAGE}",
+        f"{found.log} AS {LOG}",
+    )
+
+
+def _misfits(
+    telling: Telling,
+    cells: Mapping[str, str],
+    was: Mapping[str, str],
+    written: Mapping[str, Writing],
+    found: Decoded,
+) -> tuple[list[str], list[str]]:
+    """Return what is wrong with each cell, and with that of before the change: of key columns, and of others."""
+    of_key: list[str] = []
+    others: list[str] = []
+    key, texts = telling.dimension.key, found.texts
+    for column in telling.dimension.schema:
+        if column.name in found.typed:
+            continue
+        cell = cells[column.name]
+        is_plain = column.type.name == "string" and written.get(column.name, PLAIN).wire is Wire.PLAIN
+        wrong = (_rounded(cell, column, texts) if texts else NULL) if is_plain else misfit(cell, column)
+        if texts and (altered := _altered(cell, column, texts)) is not None:
+            wrong = f"coalesce({wrong}, {altered})"
+        (of_key if column.name in key else others).append(wrong)
+    for index, column in enumerate(telling.before_columns):
+        if column.name in found.typed:
+            continue
+        wrong = misfit(was[column.name], column, before_column(index))
+        (of_key if column.name in key else others).append(wrong)
+    return of_key, others
+
+
+def _rounded(cell: str, column: Column, texts: Sequence[str]) -> str:
+    """Return in words that a text is that of a number which may be rounded, as SQL, NULL where it is not."""
+    words = text(f'" may be another number than its line has, of more digits (column {column.name})')
+    return f"CASE WHEN {is_rounded(cell, texts, _HAS_LONG)} THEN concat('\"', {cell}, {words}) END"
+
+
+def _altered(cell: str, column: Column, texts: Sequence[str]) -> str | None:
+    """Return in words that a number is another one than its line has, as SQL, NULL where it is not."""
+    is_altered = _is_altered(cell, column.type, texts)
+    words = text(f'" is not the number that its line has (column {column.name})')
+    return None if is_altered is None else f"CASE WHEN {is_altered} THEN concat('\"', {cell}, {words}) END"
+
+
+def _is_altered(cell: str, type_: Type, texts: Sequence[str]) -> str | None:
+    """Return whether a cell is another number than its line has, as SQL; None for a type that has no numbers.
+
+    For a float it is one that is infinite, or 0 where its line has digits; for a decimal or a whole number, each
+    that may be rounded. Of a nested column a part may be, where it has a double, and its line such a number.
+    """
+    if type_.name in ("float", "double"):
+        is_zero = f"{cell} IN ('0.0', '-0.0') AND {has_match(texts, TINY)}"
+        is_bound = f"{cell} IN ('Infinity', '-Infinity') OR ({is_zero})"
+        return f"CASE WHEN {_HAS_LONG} AND ({is_bound}) THEN {is_rounded(cell, texts, _HAS_LONG)} ELSE false END"
+    if not _has_exact_numbers(type_):
+        return None
+    form, found = (_DOUBLE_WITHIN, "true") if type_.is_nested else (DOUBLE, is_rounded(cell, texts, _HAS_LONG))
+    return f"CASE WHEN {_HAS_DOUBLE} AND {cell} RLIKE {text(form)} THEN {found} ELSE false END"
+
+
+def _has_exact_numbers(type_: Type) -> bool:
+    return type_.name in ("int", "bigint", "decimal") or any(_has_exact_numbers(part.type) for part in type_.parts)
+
+
+_HAS_LONG, _HAS_DOUBLE = "_lakeward_has_long_number", "_lakeward_has_long_double"
+"""Flag a message that has a `LONG` number, and one that has a `LONG_DOUBLE` or a `TINY` one: few messages do."""
+
+TINY: Final = "[1-9][0-9.]*[eE]-[0-9]{3}|[.]0{300}"
+"""Whether a text has a number that is so close to 0 that a double may be 0."""
+
+LONG_DOUBLE: Final = "([0-9][.]?){16}[0-9.]*[eE]|([0-9][.]?){39}"
+"""Whether a text has a number that a parser of JSON makes a double of, and that has more digits than one keeps."""
+
+_DOUBLE_WITHIN: Final = "[0-9]E-?[0-9]|[0-9][.]0[^0-9]"
+"""Whether the text of an object or a list has a double, as Spark writes it, of few digits."""
+
+
+def _is_base64(column: Column, written: Mapping[str, Writing]) -> bool:
+    return column.type.name == "decimal" and written.get(column.name, PLAIN).wire is Wire.UNSCALED
+
+
+def _value(
+    cell: str, column: Column, written: Mapping[str, Writing], numbers: Mapping[str, str], typed: Set[str]
+) -> str:
+    """Return the value of a cell as SQL; what stands in a message as a number is no base64."""
+    if column.name in typed:
+        return cell
+    value = value_of(cell, column.type, written.get(column.name, PLAIN))
+    if column.name not in numbers:
+        return value
+    return f"CASE WHEN {numbers[column.name]} THEN {value_of(cell, column.type, PLAIN)} ELSE {value} END"
+
+
+def _sent(found: Decoded, name: str) -> str:
+    cell = found.cells.get(name, NULL)
+    if name not in found.unset:
+        return cell
+    return f"CASE WHEN NOT coalesce(array_contains({names.UNSET}, {text(name)}), false) THEN {cell} END"
+
+
+def _unset(found: Decoded) -> str:
+    """Return the names of the columns that a message did not send, NULL where it sent all."""
+    if not found.unset:
+        return "CAST(NULL AS array<string>)"
+    marked = ", ".join(f"CASE WHEN {is_unset} THEN {text(name)} END" for name, is_unset in found.unset.items())
+    return f"nullif(array_compact(array({marked})), CAST(array() AS array<string>))"
+
+
+def _first(texts: Sequence[str]) -> str:
+    return f"coalesce({', '.join([*texts, NULL])})"

@@ -1,0 +1,139 @@
+"""Messages of AWS DMS: JSON of `data` and `metadata`, as its targets Kafka and Kinesis write them.
+
+docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.Kafka.html. NULLs are left out of `data` unless the endpoint
+has IncludeNullAndEmpty; images of a row before its change stand in `before-image`, or in columns with a prefix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.sources.messages.decoded import NAMELESS, OF_OTHER, ROWS_GONE, Decoded, bare, other_table
+from lakeward.adapters.sources.messages.log_positions import no_place
+from lakeward.adapters.sources.messages.message import (
+    BODY,
+    MESSAGE_OF_DMS,
+    PARTS_OF_DMS,
+    cell,
+    has,
+    why_broken,
+    with_parsed,
+)
+from lakeward.adapters.spark.frames.source_rows import Telling
+from lakeward.adapters.spark.sql.casts import TextFormat, to_type
+from lakeward.adapters.spark.sql.names import text
+from lakeward.core.dimension import TableName
+from lakeward.core.schema import Type
+
+OPERATIONS: Final = {"load": "read", "insert": "insert", "update": "update", "delete": "delete"}
+"""What the words of `metadata.operation` mean for a row."""
+
+GONE: Final = ("truncate-table", "drop-table")
+"""What `metadata.operation` of a control message says where all rows of a table are gone."""
+
+_ROOT, _DATA = "_lakeward_root", "_lakeward_data"
+_META, _BEFORE, _PARSED = "_lakeward_metadata", "_lakeward_before", "_lakeward_parsed"
+_PARTS: Final = dict(zip((_DATA, _META, _BEFORE), PARTS_OF_DMS, strict=True))
+_KIND: Final = f"lower(coalesce({cell(_META, 'record-type')}, 'data'))"
+_IS_ROW: Final = f"({_KIND} != 'control')"
+OTHER_KIND: Final = "its record-type is neither data nor control"
+NO_IMAGE: Final = "its before-image is no object"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DmsMessages:
+    """How a task writes; columns whose names begin with `before_prefix` are from before the change.
+
+    Where tables share a folder, `must_name` says what a message must name of its table.
+    """
+
+    before_prefix: str | None = None
+    must_name: frozenset[str] = frozenset()
+
+    row: ClassVar[str] = _DATA
+    """The image of a row, in messages that were opened."""
+
+    @property
+    def not_columns(self) -> str | None:
+        """What names are that are no columns, as a regular expression."""
+        return None if self.before_prefix is None else rf"{re.escape(self.before_prefix)}.*"
+
+    def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
+        """Return messages taken apart, with whether each is of another table, and of which."""
+        frame = with_parsed(messages, {_PARSED: BODY}, MESSAGE_OF_DMS).selectExpr(
+            "*",
+            f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_ROOT}",
+            *[f"{_PARSED}.it.`{name}` AS {part}" for part, name in _PARTS.items()],
+        )
+        names = {"schema-name": table.schema, "table-name": table.table}
+        is_of_other = " OR ".join(
+            f"coalesce(lower({cell(_META, name)}) != {text(own.lower())}, false)" for name, own in names.items()
+        )
+        frame = frame.selectExpr("*", f"{is_of_other} AS {OF_OTHER}")
+        schema, name = (cell(_META, part) for part in names)
+        has_row = f"{_IS_ROW} AND {_DATA} IS NOT NULL"
+        return frame.selectExpr("*", other_table(schema, name, has_row))
+
+    def decoded(self, telling: Telling) -> Decoded:
+        """Return what stands where in messages that were `opened`."""
+        schema, told, said = telling.dimension.schema, telling.dimension.told_before, cell(_META, "operation")
+        known = " ".join(f"WHEN '{word}' THEN '{meaning}'" for word, meaning in OPERATIONS.items())
+        is_change = f"{said} = 'update'" if telling.dimension.key else f"{said} IN ('update', 'delete')"
+        before = {name: f"CASE WHEN {is_change} THEN {self._before(name)} END" for name in told}
+        when = f"coalesce({cell(_META, 'commit-timestamp')}, {cell(_META, 'timestamp')})"
+        return Decoded(
+            cells={c.name: cell(_DATA, c.name) for c in schema},
+            before=before,
+            has_image=self._has_image(told, said),
+            operation=f"CASE {said} {known} ELSE {said} END",
+            time=f"unix_micros({to_type(when, Type('timestamp'), TextFormat())})",
+            unread_time=f"concat('the time of metadata: ', {when})",
+            sequence=no_place(f"{said} = 'load'"),
+            transaction=f"coalesce({cell(_META, 'transaction-id')}, {when})",
+            broken=self._broken(),
+            blank=self._blank(),
+        )
+
+    def rows_gone(self) -> str:
+        """Return whether a message that was `opened` is one of `ROWS_GONE`, as SQL with its name."""
+        is_gone = f"{cell(_META, 'operation')} IN ({', '.join(map(text, GONE))})"
+        return f"coalesce(NOT {_IS_ROW} AND {is_gone} AND NOT {OF_OTHER}, false) AS {ROWS_GONE}"
+
+    def _blank(self) -> str:
+        is_none = f"{BODY} IS NULL OR {bare(BODY)} IN ('', 'null') OR NOT ({_IS_ROW})"
+        return f"coalesce({is_none}, false) OR {OF_OTHER}"
+
+    def _has_image(self, columns: Sequence[str], said: str) -> str:
+        """Return whether a message has all columns as they were before the change; one left out may not be NULL."""
+        images = {name: has(_BEFORE, name) for name in columns}
+        if self.before_prefix is not None:
+            images = {name: f"({has(_DATA, self.before_prefix + name)} OR {sql})" for name, sql in images.items()}
+        gone = [f"({has(_DATA, name)} OR {sql})" for name, sql in images.items()]
+        was, is_gone = (" AND ".join(found) or "false" for found in (images.values(), gone))
+        return f"CASE WHEN {said} = 'delete' THEN {is_gone} ELSE {was} END"
+
+    def _before(self, name: str) -> str:
+        image = cell(_BEFORE, name)
+        return (
+            image if self.before_prefix is None else f"coalesce({cell(_DATA, self.before_prefix + name)}, {image})"
+        )
+
+    def _broken(self) -> str:
+        why = why_broken(BODY, "the message is not a JSON object")
+        image_is_no_object = f"{_BEFORE} IS NULL AND get_json_object({BODY}, '$.before-image') IS NOT NULL"
+        return (
+            f"CASE WHEN NOT coalesce({_ROOT}, false) THEN {why} WHEN {_IS_ROW} AND "
+            f"({_DATA} IS NULL OR {_META} IS NULL) THEN 'the message lacks data or metadata' "
+            f"WHEN {_KIND} NOT IN ('data', 'control') THEN {text(OTHER_KIND)} "
+            f"WHEN {_IS_ROW} AND {image_is_no_object} THEN {text(NO_IMAGE)} "
+            f"WHEN {_IS_ROW} AND ({self._is_nameless()}) THEN {text(NAMELESS)} END"
+        )
+
+    def _is_nameless(self) -> str:
+        """Whether metadata do not name the table as they must."""
+        return " OR ".join(f"{cell(_META, f'{part}-name')} IS NULL" for part in sorted(self.must_name)) or "false"

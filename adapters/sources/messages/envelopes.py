@@ -1,0 +1,477 @@
+"""Messages of Debezium in their envelope, taken apart by Arrow: thousands at once, no object of Python for a row.
+
+Arrow's reader of JSON is strict: a name that is not expected, one that stands twice, a number where a text should
+be, or a text where a number should be is an error. So a message is taken here where nothing in it can be doubted,
+and is left to `lakeward.adapters.sources.messages.debezium` where anything can: a value that was not logged,
+headers that tell a key, another table, a schema beside the message, a column that nobody declared. What is taken
+says the same in both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as arrow_json
+
+from lakeward.adapters.sources.messages.decoded import TINY
+from lakeward.adapters.sources.messages.json.wire_format import UNITS, Wire
+from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
+from lakeward.core.schema import Column
+
+IS_DECODED: Final = "_lakeward_is_decoded"
+"""Whether a message was taken apart here."""
+
+HAS_NO_VALUE: Final = "_lakeward_no_value"
+"""Whether a message that was taken has no value: it is a tombstone."""
+
+OP: Final = "_lakeward_op"
+BLOCK: Final = "_lakeward_transaction_id"
+COMMIT: Final = "_lakeward_last_commit"
+MICROS: Final = "_lakeward_micros"
+HAS_BEFORE: Final = "_lakeward_has_before"
+HAS_KEY: Final = "_lakeward_has_key"
+
+FIELDS: Final = (
+    *("db", "schema", "table", "name", "snapshot", "sequence", "txId", "lsn"),
+    *("server_id", "gtid", "file", "pos", "row", "commit_lsn", "scn", "commit_scn", "ts_ms"),
+)
+"""The fields of a message's source that are returned, as texts."""
+
+_NUMBERS: Final = frozenset(
+    (
+        *("ts_ms", "ts_us", "ts_ns", "txId", "lsn", "xmin"),
+        *("server_id", "pos", "row", "thread", "event_serial_no", "ssn"),
+        *("redo_thread", "start_ts_ms", "commit_ts_ms"),
+    )
+)
+_EITHER: Final = ("txId", "redo_thread")
+"""Numbers of some connectors and texts of others."""
+
+_OTHER_FIELDS: Final = (
+    *("version", "connector", "ts_us", "ts_ns", "xmin", "origin", "origin_lsn", "thread", "query"),
+    *("change_lsn", "event_serial_no", "lcr_position", "rs_id", "ssn", "redo_thread", "user_name", "row_id"),
+    *("start_scn", "start_ts_ms", "commit_ts_ms"),
+)
+_BLOCK: Final = pa.struct(
+    [("id", pa.string()), ("total_order", pa.int64()), ("data_collection_order", pa.int64())]
+)
+_HEADERS: Final = pa.list_(pa.list_(pa.string()))
+_RECORD: Final = pa.schema(
+    [
+        *(("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64()), ("timestamp", pa.int64())),
+        *(("key", pa.string()), ("value", pa.string()), ("headers", _HEADERS)),
+    ]
+)
+_ENVELOPE: Final = ("before", "after", "source", "op", "transaction", "ts_ms", "ts_us", "ts_ns")
+_NAMES: Final = frozenset(
+    (*_ENVELOPE, *FIELDS, *_OTHER_FIELDS, "id", "total_order", "data_collection_order", *_RECORD.names)
+)
+"""All names that a message has beside those of its row."""
+
+_LEAST_BLOCK: Final = 1024 * 1024
+_MOST_BYTES: Final = 64 * 1024 * 1024
+_LEAST_FAILURES, _LINES_A_FAILURE = 64, 2
+"""How many parts of a batch may fail before the rest is left: so many at least, and one for so many lines."""
+
+_SHOWN: Final = 8
+"""How many messages of a part are looked at for the types that its cells have."""
+
+_MOST_MILLIS: Final = 2**52
+_TINY_FLOAT: Final = "[1-9][0-9.]*[eE]-[0-9]{2}|[.]0{37}"
+"""Whether a text has a number that is so close to 0 that a float may be 0."""
+
+_EXPONENT: Final = "[0-9][eE][+-]?[0-9]"
+
+
+@dataclass(frozen=True, slots=True)
+class Envelopes:
+    """How the messages of one table are taken apart.
+
+    `columns` has the `native_type` of each column, by its name, and `numbers` the type of the numbers that may
+    stand in columns without one. The table is called `schema` and `table` at its source. `before` are the columns
+    whose cells before a change are returned, `key` those of the key. With `are_records` a line has a message's key
+    and headers beside its value. `placeholders` are the texts that stand for a value which was not logged, and
+    `key_headers` the names of headers which tell a key. With `skips_tombstones` messages without a value are no
+    rows.
+    """
+
+    columns: Mapping[str, pa.DataType | None]
+    numbers: Mapping[str, pa.DataType]
+    schema: str
+    table: str
+    before: tuple[str, ...]
+    key: tuple[str, ...]
+    are_records: bool
+    placeholders: tuple[str, ...]
+    key_headers: tuple[str, ...]
+    skips_tombstones: bool
+
+    @property
+    def decoded_schema(self) -> pa.Schema:
+        """The columns that `decode` returns: fields, and cells without a native type, are texts."""
+        flags = (IS_DECODED, HAS_NO_VALUE, HAS_BEFORE, HAS_KEY)
+        texts = (OP, BLOCK, COMMIT, *map(field_column, FIELDS))
+        given = [(VALUE, pa.string()), (NAME, pa.string()), (LINE, pa.int64()), (MICROS, pa.int64())]
+        found = [*((name, pa.bool_()) for name in flags), *((name, pa.string()) for name in texts)]
+        cells = ((name, self.columns[of] or pa.string()) for name, _, of in self._cells())
+        return pa.schema([*given, *found, *cells])
+
+    def _cells(self) -> Iterator[tuple[str, str, str]]:
+        """Return the columns with cells: what each is called, of which image it is, and of which column."""
+        for place, name in enumerate(self.columns):
+            yield cell_after(place), "after", name
+        for place, name in enumerate(self.before):
+            yield cell_before(place), "before", name
+        for place, name in enumerate(self.key):
+            yield cell_of_key(place), "key", name
+
+    def decode_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Take apart batches of lines, as `DataFrame.mapInArrow` hands them."""
+        for batch in batches:
+            yield from self.decode(batch)
+
+    def decode(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Take apart lines of files (`VALUE`, `NAME`, `LINE`), and return them in their order."""
+        found: list[pa.RecordBatch] = []
+        failures, waiting = max(_LEAST_FAILURES, batch.num_rows // _LINES_A_FAILURE), [batch]
+        while waiting:
+            part = waiting.pop()
+            decoded = self._read(part) if failures > 0 else None
+            failures -= decoded is None
+            if decoded is not None:
+                found.append(decoded)
+            elif part.num_rows > 1 and failures > 0:
+                half = part.num_rows // 2
+                waiting += [part.slice(half), part.slice(0, half)]
+            else:
+                found.append(self._undecoded(part))
+        return found
+
+    def _undecoded(self, lines: pa.RecordBatch) -> pa.RecordBatch:
+        """Return lines of which none is decoded."""
+        return self._batch(lines, pa.repeat(pa.scalar(False), lines.num_rows), {})
+
+    def _batch(
+        self, lines: pa.RecordBatch, is_decoded: pa.Array, columns: Mapping[str, pa.Array]
+    ) -> pa.RecordBatch:
+        known = {name: lines.column(name) for name in (VALUE, NAME, LINE)} | {IS_DECODED: is_decoded, **columns}
+        arrays = [
+            known[field.name] if field.name in known else pa.nulls(lines.num_rows, field.type)
+            for field in self.decoded_schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.decoded_schema)
+
+    def _read(self, lines: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Take apart some lines; None where they cannot be read together."""
+        if lines.nbytes > _MOST_BYTES:
+            return None
+        try:
+            return self._decoded(lines)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
+            return None
+
+    def _decoded(self, lines: pa.RecordBatch) -> pa.RecordBatch | None:
+        values = lines.column(VALUE)
+        values.validate(full=True)  # raises where bytes are no UTF-8
+        records = self._records(values)
+        if records is None:
+            return None
+        bodies, keys = records.bodies, records.keys
+        first = [message for body in bodies[:_SHOWN].to_pylist() if (message := _message(body)) is not None]
+        kinds = self._kinds(first)
+        messages = _parse(bodies, _envelope(kinds, _source(first)))
+        key_objects = _parse(keys, pa.schema([*kinds.items()]))
+        if messages is None or key_objects is None:
+            return None
+        images = {name: messages.column(name) for name in ("before", "after")}
+        source = messages.column("source")
+        (micros, is_time), (commit, is_commit) = _micros(source), _commit(_field(source, "sequence"))
+        is_row = _all_of(messages.is_object, self._is_row(messages, bodies, images), is_time, is_commit)
+        is_empty = pc.and_(bodies.is_null(), self._is_tombstone(records.topics))
+        has_key = pc.or_(keys.is_null(), key_objects.is_object)
+        images["key"] = key_objects.whole
+        found = {
+            HAS_NO_VALUE: is_empty,
+            MICROS: micros,
+            COMMIT: commit,
+            HAS_BEFORE: images["before"].is_valid(),
+            HAS_KEY: keys.is_valid(),
+            OP: messages.column("op"),
+            BLOCK: _field(messages.column("transaction"), "id"),
+        }
+        found |= {field_column(name): _text(_field(source, name)) for name in FIELDS}
+        found |= {column: self._cell(images[image], name) for column, image, name in self._cells()}
+        is_decoded = _all_of(records.are_right, has_key, pc.or_(is_row, is_empty))
+        return self._batch(lines, pc.fill_null(is_decoded, False), found)
+
+    def _records(self, values: pa.Array) -> _Records | None:
+        """Return lines as messages; None where a header of one may tell a key, or they cannot be read together."""
+        if not self.are_records:
+            nothing, every = pa.nulls(len(values), pa.string()), pa.repeat(pa.scalar(True), len(values))
+            return _Records(values, nothing, None, every)
+        records = _parse(values, _RECORD)
+        if records is None or self._have_keys(records.column("headers")):
+            return None
+        bodies = records.column("value")
+        are_right = pc.and_(records.is_object, self._has_value(values, bodies))
+        return _Records(bodies, records.column("key"), records.column("topic"), are_right)
+
+    def _kinds(self, messages: Sequence[Mapping[str, Any]]) -> Mapping[str, pa.DataType]:
+        """Return the types of JSON that cells of each column have, as messages show them."""
+        images = [message[name] for message in messages for name in ("after", "before")]
+        rows = [image for image in images if isinstance(image, dict)]
+        kinds = {}
+        for name, native in self.columns.items():
+            is_number = isinstance(_first_of(rows, name), int | float) and name in self.numbers
+            kinds[name] = native or (self.numbers[name] if is_number else pa.string())
+        return kinds
+
+    def _cell(self, image: pa.StructArray, name: str) -> pa.Array:
+        cells = _field(image, name)
+        if self.columns[name] is None:
+            return _text(cells)
+        return pc.add(cells, pa.scalar(0, cells.type)) if pa.types.is_floating(cells.type) else cells  # -0.0 is 0.0
+
+    def _has_value(self, values: pa.Array, bodies: pa.Array) -> pa.Array:
+        """Return which records have a value, which may be NULL; one without is a message of its own."""
+        return pc.or_(bodies.is_valid(), pc.equal(_nulls_written(values, "value"), 1))
+
+    def _have_keys(self, headers: pa.Array) -> bool:
+        words = pc.list_flatten(pc.list_flatten(headers))
+        return bool(pc.any(pc.is_in(words, value_set=pa.array(self.key_headers, pa.string()))).as_py())
+
+    def _is_tombstone(self, topics: pa.Array | None) -> pa.Array | pa.Scalar:
+        """Return which messages are tombstones of the table, if they have no value."""
+        if topics is None or not self.skips_tombstones or "." in self.schema + self.table:
+            return pa.scalar(False)
+        topics = pc.ascii_lower(topics)
+        own, whole = self.table.lower(), f".{self.schema}.{self.table}".lower()
+        is_own = pc.or_(pc.equal(topics, own), pc.ends_with(topics, whole))
+        return pc.or_(topics.is_null(), pc.fill_null(is_own, False))
+
+    def _is_row(self, messages: _Objects, bodies: pa.Array, images: Mapping[str, pa.Array]) -> pa.Array:
+        """Return which messages are changes of rows of the table, in which nothing is to be doubted."""
+        source, op = messages.column("source"), messages.column("op")
+        named = pc.coalesce(_field(source, "schema"), _field(source, "db"))
+        is_own = pc.and_(_is_called(named, self.schema), _is_called(_field(source, "table"), self.table))
+        leaves = pc.is_in(op, value_set=pa.array(["c", "r", "u"]))
+        has_after = images["after"].is_valid()
+        is_change = pc.or_(pc.and_(leaves, has_after), pc.and_(pc.equal(op, "d"), pc.invert(has_after)))
+        found = pc.and_(is_own, is_change)
+        for name in self.columns:
+            cells = [_field(image, name) for image in images.values()]
+            if any(cell.null_count > image.null_count for cell, image in zip(cells, images.values(), strict=True)):
+                found = pc.and_(found, self._has_name(name, bodies, images))
+            for cell in cells:
+                found = pc.and_(found, self._is_certain(cell, bodies))
+        return pc.fill_null(found, False)
+
+    def _has_name(self, name: str, bodies: pa.Array, images: Mapping[str, pa.Array]) -> pa.Array:
+        """Return which messages have a name in each of their images: what is NULL there is written as NULL."""
+        lacking = [
+            pc.and_(image.is_valid(), _field(image, name).is_null()).cast(pa.int32()) for image in images.values()
+        ]
+        expected = pc.add(*lacking)
+        is_found = pc.equal(_nulls_written(bodies, name), expected)
+        return pc.or_(pc.equal(expected, 0), pc.and_(is_found, name not in _NAMES))
+
+    def _is_certain(self, cells: pa.Array, bodies: pa.Array) -> pa.Array:
+        """Return which cells are logged, and have the number that stands in the message."""
+        if pa.types.is_string(cells.type):
+            return pc.invert(pc.is_in(cells, value_set=pa.array(self.placeholders, pa.string())))
+        if pa.types.is_decimal(cells.type):
+            is_short = pc.invert(pc.match_substring(_text(cells), "E"))
+            has_exponent = pc.match_substring_regex(bodies, _EXPONENT)
+            return pc.fill_null(pc.and_(is_short, pc.invert(has_exponent)), True)
+        if not pa.types.is_floating(cells.type):
+            return pa.scalar(True)
+        is_finite = pc.fill_null(pc.is_finite(cells), True)
+        is_zero = pc.fill_null(pc.equal(cells, 0), False)
+        if not pc.any(is_zero).as_py():
+            return is_finite
+        pattern = TINY if pa.types.is_float64(cells.type) else _TINY_FLOAT
+        is_tiny = pc.fill_null(pc.match_substring_regex(bodies, pattern), False)
+        return pc.and_(is_finite, pc.invert(pc.and_(is_zero, is_tiny)))
+
+
+def native_type(column: Column, wire: Wire) -> pa.DataType | None:
+    """Return the type in which numbers and truth values of JSON are read to the digit; None for all else.
+
+    All else is read as text, by the rules for the type of the column.
+    """
+    return _NATIVE_TYPES.get(column.type.name) if wire is Wire.PLAIN else None
+
+
+def number_type(column: Column, wire: Wire) -> pa.DataType | None:
+    """Return the type of the numbers that may stand in a column without a native type; None where none may."""
+    if column.type.name == "decimal" and wire is Wire.PLAIN:
+        return pa.decimal128(column.type.precision, column.type.scale)
+    return pa.int64() if wire in UNITS or column.type.name in ("date", "timestamp", "timestamp_ntz") else None
+
+
+_NATIVE_TYPES: Final = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+}
+
+
+def _envelope(kinds: Mapping[str, pa.DataType], source: pa.DataType) -> pa.Schema:
+    row = pa.struct([*kinds.items()])
+    times = ((name, pa.int64()) for name in ("ts_ms", "ts_us", "ts_ns"))
+    parts = (("before", row), ("after", row), ("source", source), ("op", pa.string()), ("transaction", _BLOCK))
+    return pa.schema([*parts, *times])
+
+
+def _source(messages: Sequence[Mapping[str, Any]]) -> pa.DataType:
+    """Return the type of the source of messages: some fields are numbers or texts, by the connector."""
+    sources = [message["source"] for message in messages if isinstance(message.get("source"), dict)]
+    kinds = {}
+    for name in (*FIELDS, *_OTHER_FIELDS):
+        shown = _first_of(sources, name)
+        may_be_text = name in _EITHER and shown is not None
+        is_number = isinstance(shown, int) if may_be_text else name in _NUMBERS
+        kinds[name] = pa.int64() if is_number else pa.string()
+    return pa.struct([*kinds.items()])
+
+
+def _first_of(rows: Iterable[Mapping[str, Any]], name: str) -> Any:
+    return next((row[name] for row in rows if row.get(name) is not None), None)
+
+
+def _message(body: str | None) -> Mapping[str, Any] | None:
+    """Return a message that has what an envelope has, None for any other."""
+    try:
+        message = json.loads(body or "null")
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) and message.keys() >= {"before", "after"} else None
+
+
+def field_column(name: str) -> str:
+    """Return what the column of a field of the source is called."""
+    return f"_lakeward_field_{name}"
+
+
+def cell_after(place: int) -> str:
+    """Return what the column is called with the cells after a change, by the place of the table's column."""
+    return f"_lakeward_cell_after_{place}"
+
+
+def cell_before(place: int) -> str:
+    """Return what the column is called with the cells before a change, by the place among those of `before`."""
+    return f"_lakeward_cell_before_{place}"
+
+
+def cell_of_key(place: int) -> str:
+    """Return what the column is called with cells of a message's key, by the place in the table's key."""
+    return f"_lakeward_cell_of_key_{place}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Messages as texts: values and keys, topics where lines have them, and which lines are such messages."""
+
+    bodies: pa.Array
+    keys: pa.Array
+    topics: pa.Array | None
+    are_right: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Objects:
+    """Texts as objects: `whole` is NULL where a text is none, or NULL."""
+
+    whole: pa.StructArray
+    is_object: pa.Array
+
+    def column(self, name: str) -> pa.Array:
+        return _field(self.whole, name)
+
+
+def _parse(texts: pa.Array, schema: pa.Schema) -> _Objects | None:
+    """Return texts as objects; None where they are not one object each. Raises ArrowInvalid for what is no JSON.
+
+    A text in which NULL follows an object is left: Arrow would take it for a row.
+    """
+    is_object = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
+    is_object = pc.fill_null(is_object, False)
+    objects = texts if is_object.true_count == len(texts) else texts.filter(is_object)
+    if not len(objects):
+        return _Objects(pa.nulls(len(texts), pa.struct(schema)), is_object)
+    lists = pa.ListArray.from_arrays(pa.array([0, len(objects)], pa.int32()), objects)
+    data = pc.binary_join(lists, "\n")[0].as_buffer()
+    options = arrow_json.ReadOptions(use_threads=False, block_size=max(data.size + 1, _LEAST_BLOCK))
+    parsing = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    found = arrow_json.read_json(pa.BufferReader(data), options, parsing)
+    if found.num_rows != len(objects):
+        return None
+    whole = found.to_struct_array().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = whole.chunk(0)
+    if len(whole) < len(texts):
+        places = pc.subtract(pc.cumulative_sum(is_object.cast(pa.int32())), 1)
+        whole = whole.take(pc.if_else(is_object, places, pa.scalar(None, pa.int32())))
+    return _Objects(whole, is_object)
+
+
+def _field(of: pa.StructArray, name: str) -> pa.Array:
+    """Return a field of structs, NULL where these are."""
+    return pc.struct_field(of, name)
+
+
+def _text(values: pa.Array) -> pa.Array:
+    """Return values as texts; a decimal that is 0 has no exponent, as Arrow would write it."""
+    texts = values if pa.types.is_string(values.type) else values.cast(pa.string())
+    if not pa.types.is_decimal(values.type):
+        return texts
+    return pc.if_else(pc.equal(values, pa.scalar(0, values.type)), "0", texts)
+
+
+def _all_of(first: pa.Array, *others: pa.Array) -> pa.Array:
+    for other in others:
+        first = pc.and_(first, other)
+    return first
+
+
+def _is_called(names: pa.Array, own: str) -> pa.Array:
+    return pc.or_(pc.equal(names, own), pc.equal(pc.ascii_lower(names), own.lower()))
+
+
+def _nulls_written(texts: pa.Array, name: str) -> pa.Array:
+    """Return how often a name with NULL behind it stands in texts of JSON; in a value its quotes are escaped."""
+    written = json.dumps(name, ensure_ascii=False)
+    counts = (pc.count_substring(texts, f"{written}:{blank}null") for blank in ("", " "))
+    return pc.fill_null(pc.add(*counts), 0)
+
+
+def _micros(source: pa.StructArray) -> tuple[pa.Array, pa.Array]:
+    """Return the times of changes in microseconds since 1970, and which of them are certain."""
+    micros, nanos, millis = (_field(source, name) for name in ("ts_us", "ts_ns", "ts_ms"))
+    is_right = [
+        pc.or_(pc.fill_null(pc.greater_equal(nanos, 0), True), micros.is_valid()),
+        pc.or_(pc.fill_null(_is_short(millis), True), micros.is_valid()),
+    ]
+    is_short = pc.fill_null(_is_short(millis), False)
+    of_millis = pc.multiply(pc.if_else(is_short, millis, pa.scalar(0, pa.int64())), 1000)
+    of_millis = pc.if_else(millis.is_valid(), of_millis, pa.scalar(None, pa.int64()))
+    return pc.coalesce(micros, pc.divide(nanos, 1000), of_millis), pc.and_(*is_right)
+
+
+def _is_short(millis: pa.Array) -> pa.Array:
+    return pc.and_(pc.greater(millis, -_MOST_MILLIS), pc.less(millis, _MOST_MILLIS))
+
+
+def _commit(sequences: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the last commits before changes, as `order.last_commit` reads them, and which of them are certain."""
+    found = pc.extract_regex(sequences, r"^\[(?P<commit>null|\"[0-9]{1,20}\"), ?(?:null|\"[0-9]{1,20}\")\]$")
+    is_certain = pc.or_(sequences.is_null(), found.is_valid())
+    commits = pc.utf8_trim(_field(found, "commit"), '"')
+    return pc.if_else(pc.equal(commits, "null"), pa.scalar(None, pa.string()), commits), is_certain

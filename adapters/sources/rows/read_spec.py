@@ -1,0 +1,104 @@
+"""How the files of a table are read, and the place that each gives its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.sources.csv.parser import Dialect
+from lakeward.adapters.sources.messages.json.wire_format import Wire, Writing, value_of
+from lakeward.adapters.spark.frames.source_rows import HAS_OP, IS_LOAD, NAME, RANK, Telling
+from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.sql.casts import to_type
+from lakeward.adapters.spark.sql.inline_rows import inline
+from lakeward.adapters.spark.sql.names import text
+from lakeward.core.merge.facts import Capability
+from lakeward.core.schema import Column, Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading(Telling):
+    """How the files of a table are read; `base` is the folder that they all lie below.
+
+    With `is_padded` texts have blanks behind them. `before_prefix` begins the names of columns
+    that have the key as it was before. `written` says how cells of JSON are written.
+    """
+
+    dialect: Dialect = field(default_factory=Dialect)
+    op_column: str = "Op"
+    before_prefix: str | None = None
+    base: str = "/"
+    is_padded: bool = False
+    written: Mapping[str, Writing] = field(default_factory=dict)
+
+    @property
+    def in_part(self) -> frozenset[Capability]:
+        """What rows that are not sent whole may call for."""
+        found = {Capability.UNSET: self.dialect.no_sup_text, Capability.KEY_CHANGE: self.before_prefix}
+        return self.may_need | {need for need, setting in found.items() if setting is not None}
+
+    def typed(self, cell: str, column: Column) -> str:
+        """Return the typed value of a cell as SQL, NULL where it does not fit.
+
+        Where decimals are base64, one with a point is a number.
+        """
+        if column.name in self.written:
+            written = self.written[column.name]
+            value = value_of(cell, column.type, written)
+            if written.wire is not Wire.UNSCALED or column.type.name != "decimal":
+                return value
+            plain = value_of(cell, column.type, replace(written, wire=Wire.PLAIN))
+            return f"CASE WHEN {cell} LIKE '%.%' AND {cell} NOT LIKE '{{%' THEN {plain} ELSE {value} END"
+        return to_type(self.unpadded(cell, column.type), column.type, self.format_of(column.name))
+
+    def unpadded(self, value: str, type_: Type) -> str:
+        """Return a value without the blanks that the endpoint put behind texts, as SQL."""
+        return f"rtrim({value})" if self.is_padded and type_.name == "string" else value
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A file of a batch: its path and order, its place among the batch's files, and what its layout tells."""
+
+    path: str
+    order: int
+    rank: int
+    is_load: bool
+    has_op: bool
+
+
+def escaped(path: str) -> str:
+    r"""Take from the characters of a path the meaning they have in a pattern.
+
+    >>> escaped("a[1]")
+    'a\\[1\\]'
+    """
+    return "".join("\\" + c if c in "[]{}*?\\" else c for c in path)
+
+
+def below(base: str, paths: Sequence[str]) -> str:
+    """Return the path of a row's file below a folder, as SQL; `paths` are those of all files that are read.
+
+    Of files in one folder a row has to tell their last part alone, which is dear enough.
+    """
+    start = base.rstrip("/") + "/"
+    folders = {path.rpartition("/")[0] + "/" for path in paths}
+    if len(folders) == 1 and (folder := folders.pop()).startswith(start):
+        name = _decoded("_metadata.file_name")
+        return name if folder == start else f"concat({text(folder[len(start) :])}, {name})"
+    decoded = _decoded("_metadata.file_path")
+    return f"substring({decoded}, locate({text(start)}, {decoded}) + {len(start)})"
+
+
+def _decoded(uri: str) -> str:
+    """Return a path, or a part of it, which Spark has as that of a URI, as SQL."""
+    return f"CASE WHEN contains({uri}, '%') THEN url_decode(replace({uri}, '+', '%2B')) ELSE {uri} END"
+
+
+def file_frame(spark: SparkSession, files: Sequence[Numbered], reading: Reading) -> DataFrame:
+    """Return the small frame that gives each file's rows their place."""
+    types = {NAME: "string", names.OBJECT: "bigint", RANK: "bigint", IS_LOAD: "boolean", HAS_OP: "boolean"}
+    start = len(reading.base.rstrip("/")) + 1
+    return inline(spark, types, [(f.path[start:], f.order, f.rank, f.is_load, f.has_op) for f in files])

@@ -1,0 +1,40 @@
+"""Where sources stage the files of a batch for Spark, as the settings say it, and where without such a setting."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakeward.adapters.aws.s3.access import is_url, normal
+from lakeward.core.errors import ConfigError
+
+SETTING: Final = (
+    "A prefix of a bucket for the files of a batch that Spark's workers read, as `s3://bucket/prefix`. Without it "
+    "they lie on this machine's disk; where Spark's workers are on others and the lake is in S3, in `_staging` in "
+    "its warehouse (docs/reference/s3.md#staging)."
+)
+"""What the setting `staging` of each source is."""
+
+
+def staging_url(value: str | None) -> str | None:
+    """Return a prefix as the settings name it; raises ValueError for what is none."""
+    if value is not None:
+        try:
+            normal(value)
+        except ConfigError as error:
+            raise ValueError("must be a prefix of a bucket, as s3://bucket/prefix, without `//` in it") from error
+    return value
+
+
+def default_staging(warehouse: object, master: str) -> str | None:
+    """Return where files are staged that Spark's workers read, by the warehouse of the lake and Spark's master.
+
+    None where workers are on this machine, and where the lake is on a disk, which they must share then.
+
+    >>> default_staging("s3://shop-lake/tables/", "yarn")
+    's3://shop-lake/tables/_staging'
+    >>> default_staging("s3://shop-lake/tables", "local[*]"), default_staging("/mnt/lake", "yarn")
+    (None, None)
+    """
+    if master.startswith("local") or not isinstance(warehouse, str) or not is_url(warehouse):
+        return None
+    return f"{normal(warehouse)}/_staging"
