@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 LOCKED = $(INSTALL) --require-hashes --requirement
 
-.PHONY: help setup servers demo demo-live test gate fast lines line test-all long lint types check docs bench lock clean
+.PHONY: help setup servers demo demo-live test gate fast lines line test-all long lint types check docs site bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,9 @@ docs: setup ## Write docs/reference/settings.md from the models of the settings
 	$(BIN)/python -m lakeward.entrypoints.settings.reference > docs/reference/settings.new
 	mv docs/reference/settings.new docs/reference/settings.md
 
+site: .venv-docs/installed ## Build the site of docs/ into build/site; fails where a link or an anchor leads nowhere
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
 bench: setup ## Measure against the naive job, and Hudi on Spark 3.5; fails where a target is missed
 	$(BIN)/python benchmarks/run.py; code=$$?; \
 	$(MAKE) setup LINE=3.5 && .venv-3.5/bin/python benchmarks/run.py --phase 8,9,10 && exit $$code
@@ -124,11 +127,12 @@ lock: ## Resolve the dependencies anew, from pyproject.toml into requirements/ (
 	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --extra s3 --extra kafka --extra msk --extra delta --extra hudi --group dev --output-file requirements/dev.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark-3.5 --extra s3 --extra kafka --extra hudi --group dev --output-file requirements/dev-3.5.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE) --group airflow --output-file requirements/airflow.txt
+	build/lock/bin/uv pip compile --quiet $(COMPILE) --group docs --output-file requirements/docs.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE_JOB) --extra spark --extra s3 --extra kafka --extra msk --extra delta --constraint requirements/dev.txt --output-file entrypoints/job_package/lock-4.1.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE_JOB) --extra spark-3.5 --extra s3 --extra kafka --extra msk --extra delta --extra hudi --constraint requirements/dev-3.5.txt --output-file entrypoints/job_package/lock-3.5.txt
 
 clean: ## Remove what the targets made here; the jars stay in the user's cache
-	rm -rf .venv .venv-3.5 build dist lakeward-demo lakeward-live .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-3.5 .venv-docs build dist lakeward-demo lakeward-live .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 COMPILE = --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
 # What `lakeward package` takes: the versions that are tested, without those that a platform of AWS brings.
@@ -146,6 +150,12 @@ $(VENV)/installed: $(VENV)/bin/python requirements/build.txt $(LOCK) pyproject.t
 	$(LOCKED) requirements/build.txt
 	$(LOCKED) $(LOCK) --no-build-isolation
 	$(INSTALL) --no-build-isolation --editable .
+	@touch $@
+
+# It has MkDocs and its theme alone. The theme is maintained until May 2027; Zensical, its successor, reads mkdocs.yml.
+.venv-docs/installed: requirements/docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $<
 	@touch $@
 
 $(VENV)/jars: adapters/spark/session/jars-$(LINE).toml | $(VENV)/installed

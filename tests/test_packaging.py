@@ -102,7 +102,7 @@ def test_the_wheel_works_as_a_zip_on_the_path(wheel: Path) -> None:
 
 
 def test_the_locks_pin_every_dependency_with_hashes() -> None:
-    locks = [ROOT / "requirements" / file for file in ("build.txt", "dev.txt", "dev-3.5.txt")]
+    locks = [ROOT / "requirements" / file for file in ("build.txt", "docs.txt", "dev.txt", "dev-3.5.txt")]
     for file in [*(ROOT / "entrypoints/job_package").glob("lock-*.txt"), *locks]:
         text = file.read_text("utf-8")
         entries = re.split(r"\n(?=\w)", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).strip())
