@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 import small_lake
+from pages import fences, text
 from projects import write
-from repository import ROOT, imported, modules
+from repository import ROOT, imported, modules, pyproject
 
 from lakeward.core.progress import Progress
 
@@ -41,6 +42,21 @@ def test_the_import_contracts_are_kept() -> None:
         command, capture_output=True, text=True, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": ".dev"}
     )
     assert ran.returncode == 0, ran.stdout
+
+
+PAGE = "docs/explanation/architecture.md"
+
+
+def test_the_page_shows_the_layers_that_the_contracts_check() -> None:
+    (contract,) = [one for one in pyproject()["tool"]["importlinter"]["contracts"] if one.get("containers")]
+    (shown,) = [fence for fence in fences(PAGE, "text") if fence.name == "layers"]
+    assert shown.content.strip().split(" ──► ") == contract["layers"]
+
+
+def test_the_page_has_a_paragraph_for_each_room_of_the_core() -> None:
+    rooms = {module.parts[1] for module in modules() if module.parts[0] == "core" and len(module.parts) > 2}
+    described = re.findall(r"^- \*\*`core/(\w+)`\*\* ", text(PAGE), re.MULTILINE)
+    assert sorted(described) == sorted(rooms - {"_root"})
 
 
 def test_the_core_imports_the_standard_library_alone() -> None:
