@@ -32,8 +32,8 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder:
         settings, keys = make(Path(folder), asked.rows)
-        explained = [taken(settings, "explain", str(TABLE), str(key)) for key in keys]
-        status = [taken(settings, "status") for _ in keys]
+        explained = [selection(settings, "explain", str(TABLE), str(key)) for key in keys]
+        status = [selection(settings, "status") for _ in keys]
     one, other = median(explained), median(status)
     sys.stdout.write(f"explain {one:.1f} s, status {other:.1f} s, ratio {one / other:.1f}\n")
 
@@ -51,7 +51,7 @@ def make(folder: Path, rows: int) -> tuple[Path, list[int]]:
     return settings, feed.written[file][KEY].to_pylist()[:TIMES]
 
 
-def taken(settings: Path, *words: str) -> float:
+def selection(settings: Path, *words: str) -> float:
     """Run a command; return the seconds that it took."""
     began = time.perf_counter()
     command = [LAKEWARD, *words, "--config", settings]

@@ -27,7 +27,7 @@ from lakeward.adapters.formats.hudi.session import SETTINGS as HUDI
 from lakeward.adapters.spark.session.compatibility import line
 from lakeward.adapters.spark.session.spark_session import Sessions
 from lakeward.core.operations.maintain import maintain
-from lakeward.core.ports import Care
+from lakeward.core.ports import MaintenancePolicy
 
 MODES: Final = ("merge-on-read", "copy-on-write")
 KINDS: Final = {"4.1": ("iceberg", "delta"), "3.5": ("hudi",)}
@@ -35,7 +35,7 @@ KINDS: Final = {"4.1": ("iceberg", "delta"), "3.5": ("hudi",)}
 
 BATCHES: Final = 30
 READS: Final = 3
-COMPACTED: Final = Care(deleted=1e-6, small=2)
+COMPACTED: Final = MaintenancePolicy(deleted=1e-6, small=2)
 
 
 def formats(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
@@ -67,14 +67,14 @@ def _measured(
         seconds = []
         for pair in range(size.pairs + 1):
             changes = feed.change(size.keys, size.files)
-            taken = by_turns(ways, lambda _, way, c=changes: way.apply(c), turn=pair)
-            say(f"  {size.files} files: {words(taken)}{'' if pair else UNCOUNTED}")
-            seconds += [taken] if pair else []
+            selection = by_turns(ways, lambda _, way, c=changes: way.apply(c), turn=pair)
+            say(f"  {size.files} files: {words(selection)}{'' if pair else UNCOUNTED}")
+            seconds += [selection] if pair else []
         check_equal(ways)
         yield Measured(
             what=f"{what}: {size.keys:,} keys into {rows:,} rows, {size.files} files",
-            theirs=[taken["naive"] for taken in seconds],
-            ours=[taken["lakeward"] for taken in seconds],
+            theirs=[selection["naive"] for selection in seconds],
+            ours=[selection["lakeward"] for selection in seconds],
         )
         if is_worn:
             yield _worn(ways["lakeward"], feed, size, f"{what}, {rows:,} rows", say)

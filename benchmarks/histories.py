@@ -68,7 +68,7 @@ def _measured(folder: Path, kind: str, size: Size, say: Say) -> Iterator[Measure
         for way in ways.values():
             way.pool.shutdown()
     for what, seconds in (("in order", in_order[1:]), (f"{LATE:.0%} of them late", late[1:])):
-        times = {name: [taken[name] for taken in seconds] for name in ways}
+        times = {name: [selection[name] for selection in seconds] for name in ways}
         about = f"{kind}: {size.keys:,} changes into {size.versions[kind]:,} versions, {what}"
         window = times[WINDOW]
         yield Measured(what=f"{about}, to a window job", theirs=window, ours=times[HISTORY], bound=size.window)

@@ -25,7 +25,7 @@ from lakeward.adapters.sources.dms.paths.file_names import PLACES
 from lakeward.adapters.sources.dms.source import DmsSource
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.ports import Stored
 from lakeward.core.schema import Column, Schema, Type
 
@@ -90,24 +90,24 @@ def measure(files: int) -> dict[str, Listed]:
         (Path(folder) / DIMENSION.name.schema / DIMENSION.name.table).mkdir(parents=True)
         bucket = Bucket(names_of(files + NEW))
         source = DmsSource(DmsOptions(path="."), Folder(Path(folder), PLACES, store=bucket), _no_spark)
-        taken = source.take(DIMENSION, Past())
-        applied = (*taken.objects, *taken.left)[:files]
+        selection = source.select_objects(DIMENSION, ObjectHistory())
+        applied = (*selection.objects, *selection.left)[:files]
         seen = {item.name: item for item in applied}
-        past = Past(seen=seen, floor=applied[-1].order, last=applied[-1].name)
+        past = ObjectHistory(seen=seen, floor=applied[-1].order, last=applied[-1].name)
         whole = _timed(source, bucket, past)
-        part = _timed(source, bucket, Past(seen=seen, floor=past.floor, last=past.last, start=past.last))
+        part = _timed(source, bucket, ObjectHistory(seen=seen, floor=past.floor, last=past.last, start=past.last))
     assert whole[1] == part[1]
     assert len(whole[1]) == NEW
     return {"everything": whole[0], "from the mark on": part[0]}
 
 
-def _timed(source: DmsSource, bucket: Bucket, past: Past) -> tuple[Listed, tuple[SourceObject, ...]]:
+def _timed(source: DmsSource, bucket: Bucket, past: ObjectHistory) -> tuple[Listed, tuple[SourceObject, ...]]:
     bucket.requests = 0
     began = time.process_time()
-    taken: Taken = source.take(DIMENSION, past)
+    selection: ObjectSelection = source.select_objects(DIMENSION, past)
     seconds = time.process_time() - began
     spent = seconds + SECONDS_A_REQUEST * bucket.requests
-    return Listed(bucket.requests, seconds, spent, len(taken.objects)), taken.objects
+    return Listed(bucket.requests, seconds, spent, len(selection.objects)), selection.objects
 
 
 def _no_spark() -> object:

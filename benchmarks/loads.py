@@ -26,8 +26,8 @@ def full_loads(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
             say(f"  {words(seconds[-1])}")
         yield Measured(
             what=f"{kind}: a full load of {rows:,} rows",
-            theirs=[taken["naive"] for taken in seconds],
-            ours=[taken["lakeward"] for taken in seconds],
+            theirs=[selection["naive"] for selection in seconds],
+            ours=[selection["lakeward"] for selection in seconds],
             bound=size.load,
         )
 
@@ -35,9 +35,9 @@ def full_loads(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
 def _loaded(folder: Path, kind: str, rows: int, turn: int) -> Mapping[str, float]:
     load, ways = Feed(folder / "landing", rows).load(), ways_of(folder, kind, _MODE)
     try:
-        taken = by_turns(ways, lambda _, way: way.load(load), turn=turn)
+        selection = by_turns(ways, lambda _, way: way.load(load), turn=turn)
         check_equal(ways)
-        return taken
+        return selection
     finally:
         for way in ways.values():
             way.pool.shutdown()

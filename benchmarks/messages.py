@@ -89,16 +89,16 @@ def messages(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     say(f"  loaded: {words(by_turns(ways, lambda _, way: way.load(first)))}")
     for pair in range(size.pairs + 1):
         files = feed.write(landing, size.events if pair else size.events // 10, _FILES)
-        taken = by_turns(ways, lambda _, way, f=files: way.apply(f), turn=pair)
-        say(f"  {words(taken)}{'' if pair else UNCOUNTED}")
-        seconds += [taken] if pair else []
+        selection = by_turns(ways, lambda _, way, f=files: way.apply(f), turn=pair)
+        say(f"  {words(selection)}{'' if pair else UNCOUNTED}")
+        seconds += [selection] if pair else []
     check_equal(ways)
     for way in ways.values():
         way.pool.shutdown()
     yield Measured(
         what=f"{size.events:,} messages of Debezium in {_FILES} files, to from_json, row_number and MERGE",
-        theirs=[taken["naive"] for taken in seconds],
-        ours=[taken["lakeward"] for taken in seconds],
+        theirs=[selection["naive"] for selection in seconds],
+        ours=[selection["lakeward"] for selection in seconds],
         bound=size.messages,
     )
 

@@ -207,29 +207,29 @@ def _random_changes(folder: Path, size: Size, rows: int, bound: float | None, sa
             for files, found in seconds.items():
                 changes = dict.fromkeys(ways, feed.change(size.keys, files))
                 changes[IN_PART] = feed.in_part(changes[IN_PART], parts)
-                taken = by_turns(ways, lambda name, way, c=changes: way.apply(c[name]), turn=pair)
-                say(f"  {files} file(s): {words(taken)}{'' if pair else UNCOUNTED}")
+                selection = by_turns(ways, lambda name, way, c=changes: way.apply(c[name]), turn=pair)
+                say(f"  {files} file(s): {words(selection)}{'' if pair else UNCOUNTED}")
                 if pair:
-                    found.append(taken)
+                    found.append(selection)
         check_equal(ways)
     for files, found in seconds.items():
         yield Measured(
             what=f"{size.keys:,} keys into {rows:,} rows, {files} file(s) of {2 * size.keys // files:,} events",
-            theirs=[taken["naive"] for taken in found],
-            ours=[taken["lakeward"] for taken in found],
+            theirs=[selection["naive"] for selection in found],
+            ours=[selection["lakeward"] for selection in found],
             bound=bound if files > 1 else None,
         )
     yield Measured(
         what=f"the same {size.files} files, remembered for a day, to not remembered",
-        theirs=[taken["lakeward"] for taken in seconds[size.files]],
-        ours=[taken[MEMORY] for taken in seconds[size.files]],
+        theirs=[selection["lakeward"] for selection in seconds[size.files]],
+        ours=[selection[MEMORY] for selection in seconds[size.files]],
         bound=size.memory[rows],
         is_share=True,
     )
     yield Measured(
         what=f"the same {size.files} files, {len(STAY)} of {len(TYPES)} cells of an update not sent, to all sent",
-        theirs=[taken[MEMORY] for taken in seconds[size.files]],
-        ours=[taken[IN_PART] for taken in seconds[size.files]],
+        theirs=[selection[MEMORY] for selection in seconds[size.files]],
+        ours=[selection[IN_PART] for selection in seconds[size.files]],
         is_share=True,
     )
 
@@ -247,18 +247,18 @@ def many_files(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         for pair in range(size.pairs + 1):
             files = [file for _ in range(size.many_files) for file in feed.change(size.events_per_file // 2)]
             parts = {"lakeward": files, "naive": files[: size.naive_files]}
-            taken = by_turns(ways, lambda name, way, p=parts: way.apply(p[name]), turn=pair)
-            say(f"  {size.naive_files} of them naively: {words(taken)}{'' if pair else UNCOUNTED}")
+            selection = by_turns(ways, lambda name, way, p=parts: way.apply(p[name]), turn=pair)
+            say(f"  {size.naive_files} of them naively: {words(selection)}{'' if pair else UNCOUNTED}")
             if pair:
-                seconds.append(taken)
+                seconds.append(selection)
             for name, part in parts.items():
                 given[name] += part
         for name, way in ways.items():
             check_rows(name, way, expected_rows(feed, [*load, *given[name]]))
     yield Measured(
         what=f"{size.many_files} CSV files of {size.events_per_file:,} rows (naive: {size.naive_files}, scaled up)",
-        theirs=[scale * taken["naive"] for taken in seconds],
-        ours=[taken["lakeward"] for taken in seconds],
+        theirs=[scale * selection["naive"] for selection in seconds],
+        ours=[selection["lakeward"] for selection in seconds],
         bound=size.many,
     )
 
@@ -279,7 +279,7 @@ def first_row(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         order = list(starts) if start % 2 else list(starts)[::-1]
         seconds.append({name: starts[name](folder / f"{start} {name}") for name in order})
         say(f"  {words(seconds[-1])}")
-    times = {name: [taken[name] for taken in seconds] for name in starts}
+    times = {name: [selection[name] for selection in seconds] for name in starts}
     what = "start of the process to the first committed row"
     pairs = {
         what: ("bare", "lakeward, archive", size.start),
@@ -328,7 +328,7 @@ def by_turns(ways: Mapping[str, Way], measure: Callable[[str, Way], float], turn
 
 
 def words(seconds: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {taken:.1f} s" for name, taken in sorted(seconds.items()))
+    return ", ".join(f"{name} {selection:.1f} s" for name, selection in sorted(seconds.items()))
 
 
 PHASES: Final[Mapping[int, Callable[[Path, Size, Say], Iterator[Measured]]]] = {

@@ -37,7 +37,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ObjectSelection:
     """A batch: its seconds, those of CPU, and those of Catalyst's rules, and its queries in order."""
 
     seconds: float
@@ -99,11 +99,11 @@ def main() -> None:
         )
 
 
-def _seconds(taken: Taken) -> tuple[float, float, float, float]:
-    return taken.seconds, taken.cpu, taken.rules, taken.running
+def _seconds(selection: ObjectSelection) -> tuple[float, float, float, float]:
+    return selection.seconds, selection.cpu, selection.rules, selection.running
 
 
-def measure(folder: Path, rows: int, batches: int) -> Sequence[Taken]:
+def measure(folder: Path, rows: int, batches: int) -> Sequence[ObjectSelection]:
     """Change keys of a table of so many rows, batch by batch; return what each took once Java is warm."""
     feed = Feed(folder / "landing", rows)
     way = Mirror(write_settings(folder / "lakeward", folder / "landing", HEAP, small_batch=0))
@@ -117,7 +117,7 @@ def measure(folder: Path, rows: int, batches: int) -> Sequence[Taken]:
         rules, cpu, began = work.rules(), way.cpu(), time.perf_counter()
         way.apply(files)
         seconds = time.perf_counter() - began
-        found.append(Taken(seconds, way.cpu() - cpu, work.rules() - rules, work.queries()))
+        found.append(ObjectSelection(seconds, way.cpu() - cpu, work.rules() - rules, work.queries()))
     way.container.spark().stop()
     return found
 

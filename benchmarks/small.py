@@ -33,19 +33,19 @@ def small_batches(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     keys, ours = size.keys // 10, []
     for rows, bound in size.small.items():
         say(f"phase 11: {keys:,} keys into {rows:,} rows")
-        taken = _small_batches(folder / str(rows), rows, keys, size, say)
+        selection = _small_batches(folder / str(rows), rows, keys, size, say)
         what = f"{keys:,} keys into {rows:,} rows, 1 file of {2 * keys:,} events"
-        measured = _measured(what, taken.seconds, bound)
+        measured = _measured(what, selection.seconds, bound)
         ours.append(measured.ours)
         yield measured
-        yield _measured(f"{what}: CPU", taken.cpu, size.small_cpu if rows == min(size.small) else None)
+        yield _measured(f"{what}: CPU", selection.cpu, size.small_cpu if rows == min(size.small) else None)
     if len(ours) > 1:
         what = f"the same, into {max(size.small):,} rows, to {min(size.small):,}"
         yield Measured(what=what, theirs=ours[0], ours=ours[-1], bound=size.small_growth, is_share=True)
 
 
 def _small_batches(folder: Path, rows: int, keys: int, size: Size, say: Say) -> _Taken:
-    feed, taken = Feed(folder / "landing", rows), _Taken()
+    feed, selection = Feed(folder / "landing", rows), _Taken()
     with started(folder, folder / "landing") as ways:
         load = feed.load()
         say(f"  loaded: {words(by_turns(ways, lambda _, way: way.load(load)))}")
@@ -55,10 +55,10 @@ def _small_batches(folder: Path, rows: int, keys: int, size: Size, say: Say) -> 
             spent = {name: after - before[name] for name, after in _cpu(ways).items()}
             say(f"  {words(seconds)}; CPU {words(spent)}{'' if pair >= _WARM else UNCOUNTED}")
             if pair >= _WARM:
-                taken.seconds.append(seconds)
-                taken.cpu.append(spent)
+                selection.seconds.append(seconds)
+                selection.cpu.append(spent)
         check_equal(ways)
-    return taken
+    return selection
 
 
 def followed(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
@@ -84,6 +84,6 @@ def _cpu(ways: Mapping[str, Way]) -> Mapping[str, float]:
     return {name: way.cpu() for name, way in ways.items()}
 
 
-def _measured(what: str, taken: Sequence[Mapping[str, float]], bound: float | None) -> Measured:
-    theirs, ours = ([one[name] for one in taken] for name in ("naive", "lakeward"))
+def _measured(what: str, selection: Sequence[Mapping[str, float]], bound: float | None) -> Measured:
+    theirs, ours = ([one[name] for one in selection] for name in ("naive", "lakeward"))
     return Measured(what=what, theirs=theirs, ours=ours, bound=bound)

@@ -17,7 +17,7 @@ from phases import UNCOUNTED, Measured, Say, Size, by_turns, words
 from processes import HEAP, Elsewhere
 
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 import servers
@@ -60,10 +60,10 @@ class Staging(Mirror):
         shutil.rmtree(source.staging.root, ignore_errors=True)
         source.staging.root.mkdir(parents=True)
         began = time.perf_counter()
-        taken = source.take(dimension, Past(load=Load(epoch=1, settles=0), begins=True))
+        selection = source.select_objects(dimension, ObjectHistory(load=Load(epoch=1, settles=0), begins=True))
         seconds = time.perf_counter() - began
         rows = self.container.spark()().read.parquet(f"file://{source.staging.root}/{TABLE.schema}/{TABLE.table}/*")
-        return _counted(seconds, rows.count() if taken.objects else 0)
+        return _counted(seconds, rows.count() if selection.objects else 0)
 
 
 class Bare(Mirror):
@@ -99,14 +99,14 @@ def snapshots(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         ways = {"bare": Elsewhere(partial(Bare, settings)), "lakeward": Elsewhere(partial(Staging, settings))}
         seconds: list[Mapping[str, float]] = []
         for pair in range(size.pairs + 1):
-            taken = by_turns(ways, lambda _, way: way.load(()), turn=pair)
-            say(f"  {words(taken)}{'' if pair else UNCOUNTED}")
-            seconds += [taken] if pair else []
+            selection = by_turns(ways, lambda _, way: way.load(()), turn=pair)
+            say(f"  {words(selection)}{'' if pair else UNCOUNTED}")
+            seconds += [selection] if pair else []
         for way in ways.values():
             way.pool.shutdown()
     yield Measured(
         what=f"a snapshot of {rows:,} rows of PostgreSQL, staged, to Spark's own read of as many ranges",
-        theirs=[taken["bare"] for taken in seconds],
-        ours=[taken["lakeward"] for taken in seconds],
+        theirs=[selection["bare"] for selection in seconds],
+        ours=[selection["lakeward"] for selection in seconds],
         bound=size.snapshot,
     )

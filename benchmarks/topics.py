@@ -57,18 +57,20 @@ def followed_topic(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         follower.wait_for(count)
         follower.end()
     _check(settings, lines)
-    taken = follower.latencies()[1:]
-    third = len(taken) // 3
-    say(f"  {len(follower.seen):,} commits; seconds to a visible row, p50 and p99: {_words(taken)}")
-    say(f"  the second third {_words(taken[third : 2 * third])}, the last {_words(taken[2 * third :])}")
+    selection = follower.latencies()[1:]
+    third = len(selection) // 3
+    say(f"  {len(follower.seen):,} commits; seconds to a visible row, p50 and p99: {_words(selection)}")
+    say(f"  the second third {_words(selection[third : 2 * third])}, the last {_words(selection[2 * third :])}")
     for name, number in (("p50", 49), ("p99", 98)):
-        before, last = (quantiles(some, n=100)[number] for some in (taken[third : 2 * third], taken[2 * third :]))
+        before, last = (
+            quantiles(some, n=100)[number] for some in (selection[third : 2 * third], selection[2 * third :])
+        )
         what = f"{_A_SECOND:,} changes a second for {size.seconds} s: {name} to the row, last third to second"
         yield Measured(what=what, theirs=[before], ours=[last], bound=size.drift, is_share=True)
 
 
-def _words(taken: Sequence[float]) -> str:
-    cut = quantiles(taken, n=100)
+def _words(selection: Sequence[float]) -> str:
+    cut = quantiles(selection, n=100)
     return f"{cut[49]:.2f} and {cut[98]:.2f}"
 
 

@@ -62,7 +62,7 @@ class SchemaConflict(LakewardError):
     """A batch and its table disagree about columns; nothing of the batch was applied."""
 
 
-class MendError(LakewardError):
+class RepairError(LakewardError):
     """A row in quarantine cannot be mended like that: correct it and try again. Nothing was changed.
 
     `rows` are the rows that are wrong, each by the order of its object and its number, where the error names them.

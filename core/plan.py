@@ -32,7 +32,7 @@ from lakeward.core.merge.truncates import Truncates, remembered_truncates
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
 from lakeward.core.schema_changes.evolution import Evolution, Kind, SchemaChange, evolve
-from lakeward.core.shaping.recomputed_columns import Remaking, in_table
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns, in_table
 
 _NUMBERS: Final = frozenset({"int", "bigint", "decimal"})
 """The types that a decimal holds without loss."""
@@ -51,7 +51,7 @@ class MergePlan:
     orders of objects that were delivered before, `truncates` those that the batch meets.
     `ran` is when the batch was begun, in microseconds since 1970: in a history it dates what the source does not.
     `holds` are the keys that wait for a person. `releases` marks a batch of events that waited
-    rather than of new ones: what held them is given up, or `mended`. `remaking` says which
+    rather than of new ones: what held them is given up, or `repaired`. `recomputed` says which
     columns are made again of the rows that the fold leaves. `numbered` is the highest surrogate
     number that was given before, 0 if none was. With `splices` it is a snapshot that comes behind
     newer ones, and counts for so long; one that `is_first` takes the place of the only one there was, itself, and
@@ -74,9 +74,9 @@ class MergePlan:
     truncates: Truncates = field(default_factory=Truncates)
     holds: tuple[Hold, ...] = ()
     releases: frozenset[Position] = frozenset()
-    mended: frozenset[Position] = frozenset()
+    repaired: frozenset[Position] = frozenset()
     replaces: bool = False
-    remaking: Remaking = field(default_factory=Remaking)
+    recomputed: RecomputedColumns = field(default_factory=RecomputedColumns)
     ran: int = 0
     numbered: int = 0
     splices: Span | None = None
@@ -107,7 +107,7 @@ class MergePlan:
     @property
     def folded(self) -> Schema:
         """The columns of the table that are folded; the others are made of them."""
-        return Schema(tuple(c for c in self.evolution.schema if c.name not in self.remaking.columns))
+        return Schema(tuple(c for c in self.evolution.schema if c.name not in self.recomputed.columns))
 
     @property
     def record(self) -> Record | None:
@@ -147,14 +147,14 @@ def plan(
     in_part: bool = False,
     holds: tuple[Hold, ...] = (),
     releases: frozenset[Position] = frozenset(),
-    mended: frozenset[Position] = frozenset(),
+    repaired: frozenset[Position] = frozenset(),
     ran: int = 0,
     is_first: bool = False,
 ) -> MergePlan:
     """Decide what applying a batch will do.
 
     `seen` are the objects of earlier batches of the table's epoch, `records` what those of all held;
-    `in_part` says that some event that is remembered may not be whole; `is_first` is that of `Taken`.
+    `in_part` says that some event that is remembered may not be whole; `is_first` is that of `ObjectSelection`.
     A dimension that declares no columns has those of the batch. `stored` is the schema of the table as it is,
     or None where there is none yet. Raises SchemaConflict where the batch's columns are not the table's and no
     policy says what to do, or its order, its key or its history is made of something else, QuarantineFull or
@@ -191,9 +191,9 @@ def plan(
         truncates=truncates,
         holds=tuple(hold for hold in holds if hold.position.epoch == epoch),
         releases=releases,
-        mended=mended,
+        repaired=repaired,
         replaces=replaces,
-        remaking=_remaking(dimension, facts, evolution, is_new=stored is None or replaces),
+        recomputed=_remaking(dimension, facts, evolution, is_new=stored is None or replaces),
         ran=ran,
         numbered=progress.numbered or 0,
         splices=splices,
@@ -225,13 +225,13 @@ def _reading(
 ) -> _Reading:
     """Return how a table takes a batch; raises SchemaConflict as `plan` does."""
     evolution = _evolution(dimension, facts, stored)
-    dimension = replace(dimension, schema=evolution.taken(facts.schema))
+    dimension = replace(dimension, schema=evolution.selection(facts.schema))
     meets_less = _meets_less(dimension, facts, progress, evolution, records)
-    taken = facts.with_parts() if meets_less or _takes_parts(dimension, facts, evolution) else facts
+    selection = facts.with_parts() if meets_less or _takes_parts(dimension, facts, evolution) else facts
     completes = meets_less or (evolution.lacks and Operation.UPDATE in facts.operations)
     # What keeps ended rows remembers whole ones as parts, too: the format need not be able to complete any.
-    needs = _needs(dimension, taken if completes else facts, replaces=replaces)
-    return _Reading(dimension=dimension, evolution=evolution, facts=taken, needs=needs)
+    needs = _needs(dimension, selection if completes else facts, replaces=replaces)
+    return _Reading(dimension=dimension, evolution=evolution, facts=selection, needs=needs)
 
 
 def _is_dated_alike(dimension: Dimension, facts: BatchFacts) -> bool:
@@ -290,15 +290,15 @@ def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozen
     return frozenset(needs)
 
 
-def _remaking(dimension: Dimension, facts: BatchFacts, evolution: Evolution, *, is_new: bool) -> Remaking:
+def _remaking(dimension: Dimension, facts: BatchFacts, evolution: Evolution, *, is_new: bool) -> RecomputedColumns:
     """Return what is made again of rows that stand; those of a table that is not new lack what it adds.
 
     Without a key no row is completed; in a history that is refused where it would be.
     """
     if not dimension.key or dimension.history is not None:
-        return Remaking()
+        return RecomputedColumns()
     added = frozenset(change.path for change in evolution.changes if change.kind is Kind.ADD and not is_new)
-    return in_table(str(dimension.name), facts.remaking, frozenset(evolution.schema.names), added)
+    return in_table(str(dimension.name), facts.recomputed, frozenset(evolution.schema.names), added)
 
 
 def _truncates(

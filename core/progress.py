@@ -11,7 +11,7 @@ from lakeward.core.checks.log_steps import LogReached, SnapshotPlace
 from lakeward.core.checks.source_clock import Ahead, Backwards
 from lakeward.core.dimension import Match
 from lakeward.core.events import Mark, Position, Sequences
-from lakeward.core.ledger.duplicate_objects import Twin
+from lakeward.core.ledger.duplicate_objects import DuplicateObject
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.merge.counts import Counts
 
@@ -25,7 +25,7 @@ _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "mark": lambda parts: Mark(*parts),
     "ahead": lambda parts: Ahead(*parts),
     "backwards": lambda parts: Backwards(*parts[:2]),  # older versions wrote a third
-    "twin": lambda parts: Twin(*parts),
+    "twin": lambda parts: DuplicateObject(*parts),
     "sequences": Sequences,
     "match": Match,
     "key": tuple,
@@ -78,7 +78,7 @@ class Progress:
     inexact_since: str | None = None
     ahead: Ahead | None = None
     backwards: Backwards | None = None
-    twin: Twin | None = None
+    twin: DuplicateObject | None = None
     sequences: Sequences = Sequences.TIMES
     key: tuple[str, ...] | None = None
     match: Match = Match.KEY

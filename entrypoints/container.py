@@ -18,12 +18,12 @@ from lakeward.adapters.sources.staging.location import default_staging
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, EngineLost
 from lakeward.core.joined.keeping import JoinJob, Joins
-from lakeward.core.ledger.writer import Books
+from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.pipeline.job import Beside, Job
 from lakeward.core.ports import (
     Adoption,
     Backlog,
-    Companion,
+    ChangeLog,
     DirectLoads,
     Landing,
     Layout,
@@ -42,10 +42,10 @@ from lakeward.core.ports import (
     SourceCatalogue,
     SourceDatabase,
     Statistics,
-    Strays,
     Table,
     TableDescriber,
     Target,
+    UnroutedRows,
     Verification,
     Versions,
 )
@@ -56,7 +56,7 @@ from lakeward.entrypoints.settings.configuration import Configured
 from lakeward.entrypoints.settings.models.joined_tables import JoinedSettings
 from lakeward.entrypoints.settings.models.sections import RegistrationSettings, TableSettings
 from lakeward.entrypoints.startup.shapers import check_rules, shaped
-from lakeward.plugins import Registry, Runtime, Shelf
+from lakeward.plugins import FactoryRegistry, Registry, Runtime
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.options import keys_of
 from lakeward.plugins.registry import check_parts, clock
@@ -160,11 +160,15 @@ def make_backlog(registry: Registry, configured: Configured, runtime: Runtime) -
         return _build(registry.backlogs, options, runtime) if options["kind"] in [*registry.backlogs] else None
 
 
-def make_strays(registry: Registry, configured: Configured, runtime: Runtime) -> Strays | None:
+def make_strays(registry: Registry, configured: Configured, runtime: Runtime) -> UnroutedRows | None:
     """Build where rows of no table wait, or return None for a source that has nothing of the kind."""
     options = _source_options(configured)
     with configured.blame.defaults():
-        return _build(registry.strays, options, runtime) if options["kind"] in [*registry.strays] else None
+        return (
+            _build(registry.unrouted_rows, options, runtime)
+            if options["kind"] in [*registry.unrouted_rows]
+            else None
+        )
 
 
 def _source_options(configured: Configured) -> Mapping[str, Any]:
@@ -263,13 +267,16 @@ def make_registration(
 
 
 def _raw_names(
-    configured: Configured, source: RawDescriber, settings: RegistrationSettings, taken: Collection[tuple[str, str]]
+    configured: Configured,
+    source: RawDescriber,
+    settings: RegistrationSettings,
+    selection: Collection[tuple[str, str]],
 ) -> Sequence[tuple[str, str]]:
     """Return what the folders of files are called; raises ConfigError where a table of the lake is called so."""
     named: list[tuple[str, str]] = []
     for table in dict.fromkeys(configured.read.values()):
         named += source.identify_raw(table, settings.raw_namespace(table.schema))
-    if both := sorted({*named} & {*taken}):
+    if both := sorted({*named} & {*selection}):
         raise ConfigError(
             f"{'.'.join(both[0])} would be a table of the lake and the files that it is made of",
             found=f"`raw` under [registration] is {settings.raw!r}",
@@ -297,7 +304,7 @@ def make_notifiers(
     return found
 
 
-def _build(shelf: Shelf[P], options: Mapping[str, Any], runtime: Runtime) -> P:
+def _build(shelf: FactoryRegistry[P], options: Mapping[str, Any], runtime: Runtime) -> P:
     return shelf.build(options["kind"], {n: v for n, v in options.items() if n != "kind"}, runtime)
 
 
@@ -318,7 +325,7 @@ def make_job(
     """Put one table's job together."""
     dimension = configured.dimension(table, source.lateness, source.sequences)
     ruled = shaped(source, configured.rules(table), spark, runtime.secret)
-    books = Books(ledger=ledger, now=runtime.now, whole_every=configured.full_listing)
+    ledger_writer = LedgerWriter(ledger=ledger, now=runtime.now, whole_every=configured.full_listing)
     opened = _open(target, dimension)
     return Job(
         dimension=dimension,
@@ -326,7 +333,7 @@ def make_job(
         opened=opened,
         queue=queue,
         notices=notices,
-        books=books,
+        ledger_writer=ledger_writer,
         statistics=statistics,
         standing=partial(target.standing, dimension),
         attempts=configured.settings.pipeline.commit_attempts,
@@ -337,7 +344,7 @@ def make_job(
 
 _PARTS: Final[Mapping[str, type]] = {
     "table": Table,
-    "companion": Companion,
+    "change_log": ChangeLog,
     "quarantine": Quarantine,
     "versions": Versions,
     "maintenance": Maintenance,
@@ -435,7 +442,7 @@ class Container(containers.DeclarativeContainer):
     source = providers.Singleton(make_source, registry, configured, runtime)
     landing = providers.Singleton(make_landing, registry, configured, runtime)
     backlog = providers.Singleton(make_backlog, registry, configured, runtime)
-    strays = providers.Singleton(make_strays, registry, configured, runtime)
+    unrouted_rows = providers.Singleton(make_strays, registry, configured, runtime)
     target = providers.Singleton(make_target, registry, configured, runtime)
     tables_at = providers.Singleton(TablesAt, configured, landing.provider)
     queue = providers.Singleton(make_queue, registry, configured, runtime, tables_at)

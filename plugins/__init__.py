@@ -6,6 +6,6 @@ factories. Announce it under the entry-point group `lakeward`. See `docs/extend/
 """
 
 from lakeward.plugins.hookspecs import API, PROJECT, hookimpl
-from lakeward.plugins.registry import Factory, Options, Registry, Runtime, Shelf
+from lakeward.plugins.registry import Factory, FactoryRegistry, Options, Registry, Runtime
 
-__all__ = ["API", "PROJECT", "Factory", "Options", "Registry", "Runtime", "Shelf", "hookimpl"]
+__all__ = ["API", "PROJECT", "Factory", "FactoryRegistry", "Options", "Registry", "Runtime", "hookimpl"]

@@ -185,14 +185,14 @@ def _of_another_version(name: str, wanted: tuple[int, int] | None, found: str | 
     needs = f"needs {_version_text(wanted)}" if wanted else f"says no version, which is {_version_text(_SILENT)}"
     versions = f"the plugin {needs}; lakeward {__version__} has {_version_text(API)}"
     is_newer = wanted is not None and wanted > API
-    mend = f"Install a newer {'lakeward' if is_newer else name}, or uninstall the plugin."
+    repair_row = f"Install a newer {'lakeward' if is_newer else name}, or uninstall the plugin."
     own = (
         f" If it is yours: docs/extend/hooks.md tells what changed. Then say `LAKEWARD_API = {API}` in its module."
     )
     return PluginError(
         f"{name} is written for another version of the plugin API",
         found=versions if found is None else f"{versions}; {found}",
-        todo=mend if is_newer else mend + own,
+        todo=repair_row if is_newer else repair_row + own,
     )
 
 

@@ -20,15 +20,15 @@ from lakeward.core.ports import (
     Notifier,
     Queue,
     Registration,
-    Scout,
     Secrets,
     SettingsStore,
     Source,
     SourceCatalogue,
     SourceDatabase,
+    SourceProbe,
     Statistics,
-    Strays,
     Target,
+    UnroutedRows,
 )
 from lakeward.core.schema import Schema
 from lakeward.core.settings.secrets import Secret, SecretName
@@ -108,7 +108,7 @@ def failed(plugin: str, doing: str, error: BaseException) -> PluginError:
     )
 
 
-class Shelf(Generic[P]):
+class FactoryRegistry(Generic[P]):
     """Factories of one kind of port, by name."""
 
     def __init__(self, kind: str, port: type | None = None) -> None:
@@ -208,24 +208,28 @@ class Registry:
     """Everything that plugins provide, by kind."""
 
     def __init__(self) -> None:
-        self.sources: Shelf[Source[Any]] = Shelf("source", Source)
-        self.landings: Shelf[Landing] = Shelf("landing", Landing)
-        self.backlogs: Shelf[Backlog] = Shelf("backlog", Backlog)
-        self.strays: Shelf[Strays] = Shelf("quarantine of a pipeline", Strays)
-        self.formats: Shelf[Target[Any]] = Shelf("table format", Target)
-        self.queues: Shelf[Queue] = Shelf("queue", Queue)
-        self.ledgers: Shelf[Ledger] = Shelf("ledger", Ledger)
-        self.leases: Shelf[Lease] = Shelf("lease", Lease)
-        self.catalogues: Shelf[SourceCatalogue] = Shelf("catalogue", SourceCatalogue)
-        self.scouts: Shelf[Scout] = Shelf("scout", Scout)
-        self.databases: Shelf[SourceDatabase[Any]] = Shelf("database of a source", SourceDatabase)
-        self.statistics: Shelf[Statistics] = Shelf("kind of statistics", Statistics)
-        self.secrets: Shelf[Secrets] = Shelf("place of secrets", Secrets)
-        self.registrations: Shelf[Registration] = Shelf("registration", Registration)
-        self.settings_stores: Shelf[SettingsStore] = Shelf("settings store", SettingsStore)
-        self.notifiers: Shelf[Notifier] = Shelf("notifier", Notifier)
+        self.sources: FactoryRegistry[Source[Any]] = FactoryRegistry("source", Source)
+        self.landings: FactoryRegistry[Landing] = FactoryRegistry("landing", Landing)
+        self.backlogs: FactoryRegistry[Backlog] = FactoryRegistry("backlog", Backlog)
+        self.unrouted_rows: FactoryRegistry[UnroutedRows] = FactoryRegistry(
+            "quarantine of a pipeline", UnroutedRows
+        )
+        self.formats: FactoryRegistry[Target[Any]] = FactoryRegistry("table format", Target)
+        self.queues: FactoryRegistry[Queue] = FactoryRegistry("queue", Queue)
+        self.ledgers: FactoryRegistry[Ledger] = FactoryRegistry("ledger", Ledger)
+        self.leases: FactoryRegistry[Lease] = FactoryRegistry("lease", Lease)
+        self.catalogues: FactoryRegistry[SourceCatalogue] = FactoryRegistry("catalogue", SourceCatalogue)
+        self.scouts: FactoryRegistry[SourceProbe] = FactoryRegistry("scout", SourceProbe)
+        self.databases: FactoryRegistry[SourceDatabase[Any]] = FactoryRegistry(
+            "database of a source", SourceDatabase
+        )
+        self.statistics: FactoryRegistry[Statistics] = FactoryRegistry("kind of statistics", Statistics)
+        self.secrets: FactoryRegistry[Secrets] = FactoryRegistry("place of secrets", Secrets)
+        self.registrations: FactoryRegistry[Registration] = FactoryRegistry("registration", Registration)
+        self.settings_stores: FactoryRegistry[SettingsStore] = FactoryRegistry("settings store", SettingsStore)
+        self.notifiers: FactoryRegistry[Notifier] = FactoryRegistry("notifier", Notifier)
 
-    def __iter__(self) -> Iterator[Shelf[Any]]:
+    def __iter__(self) -> Iterator[FactoryRegistry[Any]]:
         every = (self.sources, self.landings, self.formats, self.queues, self.ledgers, self.leases)
-        others = (self.catalogues, self.scouts, self.statistics, self.secrets, self.strays, self.backlogs)
+        others = (self.catalogues, self.scouts, self.statistics, self.secrets, self.unrouted_rows, self.backlogs)
         return iter((*every, *others, self.databases, self.registrations, self.settings_stores, self.notifiers))

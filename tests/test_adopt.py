@@ -19,10 +19,10 @@ from pyiceberg.types import DecimalType, IntegerType, NestedField, StringType
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.formats.delta.metadata.clustering import clustered_by
-from lakeward.adapters.formats.delta.operations.adoption import DeltaTheirs
+from lakeward.adapters.formats.delta.operations.adoption import DeltaExternalTable
 from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
-from lakeward.adapters.formats.hudi.operations.adoption import HudiTheirs
-from lakeward.adapters.formats.iceberg.operations.adoption import IcebergTheirs
+from lakeward.adapters.formats.hudi.operations.adoption import HudiExternalTable
+from lakeward.adapters.formats.iceberg.operations.adoption import IcebergExternalTable
 from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.plugins.testing.player import Crash
 
@@ -214,7 +214,7 @@ def test_a_crash_before_the_commit_is_taken_up_by_asking_again(
         raise Crash("the process ends here")
 
     with monkeypatch.context() as patch:
-        for theirs in (IcebergTheirs, DeltaTheirs, HudiTheirs):
+        for theirs in (IcebergExternalTable, DeltaExternalTable, HudiExternalTable):
             patch.setattr(theirs, "take_over", ends)
         with pytest.raises(Crash):
             adopt(shop, "--from", LOAD)
@@ -228,7 +228,7 @@ def test_a_commit_between_the_look_and_the_adoption_is_a_conflict(
 ) -> None:
     written(shop, THEIRS)
     states = iter("12")
-    for theirs in (IcebergTheirs, DeltaTheirs, HudiTheirs):
+    for theirs in (IcebergExternalTable, DeltaExternalTable, HudiExternalTable):
         monkeypatch.setattr(theirs, "state", property(lambda _: next(states)))
     assert "another writer has just committed" in adopt(shop, "--none", code=75).err
 

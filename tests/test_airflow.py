@@ -189,12 +189,12 @@ class Platform:
         self.vectors.append([word for pair in arguments.items() for word in pair])
         command = [sys.executable, "-m", "lakeward.entrypoints.glue", *self.vectors[-1], "--JOB_NAME", "shop"]
 
-        def carry_out() -> None:
+        def commit_batch() -> None:
             command_or_none = ["/bin/false"] if self.is_broken else command
             ended = subprocess.run(command_or_none, env={**os.environ, **self.environment}, check=False)
             self.codes[run] = ended.returncode
 
-        self.processes.append(threading.Thread(target=carry_out))
+        self.processes.append(threading.Thread(target=commit_batch))
         self.processes[-1].start()
 
     def state(self, run: str) -> str:

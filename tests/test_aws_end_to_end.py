@@ -111,7 +111,7 @@ def load_all(pipeline: AwsPipeline) -> str:
     for feed in pipeline.feeds.values():
         pipeline.deliver(*feed.load("a", "b", "c"))
     execution = pipeline.start()
-    assert pipeline.carry_out() == "SUCCEEDED", pipeline.reason
+    assert pipeline.commit_batch() == "SUCCEEDED", pipeline.reason
     assert rows_of(pipeline) == pipeline.expected()
     assert pipeline.waiting() == 0
     return execution
@@ -130,13 +130,13 @@ def deliver_changes(pipeline: AwsPipeline, number: int, bad: str | None = None) 
 def fail_of_a_bad_file(pipeline: AwsPipeline, bad: str) -> None:
     """Let a table have a bad file, which two runs meet, and mend it; the others are right at once."""
     before = pipeline.feeds[bad].rows
-    mend = deliver_changes(pipeline, 1, bad)
+    repair_row = deliver_changes(pipeline, 1, bad)
     for _ in range(2):
-        assert pipeline.carry_out() == "FAILED"
+        assert pipeline.commit_batch() == "FAILED"
         assert f"{pipeline.database}.{bad}" in pipeline.reason
         assert rows_of(pipeline) == {**pipeline.expected(), bad: before}
-    mend()
-    assert pipeline.carry_out() == "SUCCEEDED", pipeline.reason
+    repair_row()
+    assert pipeline.commit_batch() == "SUCCEEDED", pipeline.reason
     assert rows_of(pipeline) == pipeline.expected()
     (told,) = pipeline.people.all()
     assert f"{pipeline.database}.{bad}: " in told
@@ -164,7 +164,7 @@ def test_twelve_tables_are_right_after_a_bad_file_a_killed_job_and_lost_messages
     deliver_changes(pipeline, 2)
     begin = len(pipeline.s3.requests)
     before = rows_of(pipeline)
-    assert pipeline.carry_out(kill=lambda: len(pipeline.committed(begin)) >= 3) == "FAILED"
+    assert pipeline.commit_batch(kill=lambda: len(pipeline.committed(begin)) >= 3) == "FAILED"
     after = rows_of(pipeline)
     done = [table for table in TWELVE if after[table] == pipeline.expected()[table]]
     assert 3 <= len(done) < len(TWELVE)
@@ -172,7 +172,7 @@ def test_twelve_tables_are_right_after_a_bad_file_a_killed_job_and_lost_messages
     wait_until(lambda: len(pipeline.operators.all()) == 2)
     assert f"{pipeline.carried_out[-1]} is FAILED: the driver was ended by signal 9" in pipeline.operators.all()[1]
     wait_until(lambda: not pipeline.has_lease())
-    assert pipeline.carry_out() == "SUCCEEDED", pipeline.reason
+    assert pipeline.commit_batch() == "SUCCEEDED", pipeline.reason
     assert rows_of(pipeline) == pipeline.expected()
 
     idle = []
@@ -186,9 +186,9 @@ def test_twelve_tables_are_right_after_a_bad_file_a_killed_job_and_lost_messages
         pipeline.lose_messages()
         count_idle_turns()
 
-    assert pipeline.carry_out(before_end=lose) == "SUCCEEDED", pipeline.reason
+    assert pipeline.commit_batch(before_end=lose) == "SUCCEEDED", pipeline.reason
     assert rows_of(pipeline) != pipeline.expected()
-    assert pipeline.carry_out(before_end=count_idle_turns) == "SUCCEEDED", pipeline.reason
+    assert pipeline.commit_batch(before_end=count_idle_turns) == "SUCCEEDED", pipeline.reason
     assert idle[1] - idle[0] == 5
     assert rows_of(pipeline) == pipeline.expected()
 

@@ -10,84 +10,84 @@ import pytest
 from tenancies import in_memory
 
 from lakeward.adapters.memory import MemoryLease
-from lakeward.core.ports import Term
+from lakeward.core.ports import LeaseGrant
 from lakeward.plugins.testing.laws import leases
 
 
 class IsOverAtOnce(MemoryLease):
-    def take(self, lease: str, owner: str) -> Term:
+    def take(self, lease: str, owner: str) -> LeaseGrant:
         return replace(super().take(lease, owner), until=self.now())
 
 
 class IsTakenByWhoAsksLast(MemoryLease):
-    def take(self, lease: str, owner: str) -> Term:
+    def take(self, lease: str, owner: str) -> LeaseGrant:
         self.terms.pop(lease, None)
         return super().take(lease, owner)
 
 
 class IsOneForAll(MemoryLease):
-    def take(self, lease: str, owner: str) -> Term:
+    def take(self, lease: str, owner: str) -> LeaseGrant:
         return super().take("", owner)
 
 
 class RefusesItsOwner(MemoryLease):
-    def take(self, lease: str, owner: str) -> Term:
+    def take(self, lease: str, owner: str) -> LeaseGrant:
         had = self.terms.get(lease)
         found = super().take(lease, owner)
         return found if had is None or found.fence != had.fence else replace(had, owner="another")
 
 
 class LastsAsLongAsAtFirst(MemoryLease):
-    def renew(self, term: Term) -> Term:
+    def renew(self, term: LeaseGrant) -> LeaseGrant:
         return term
 
 
 class KnowsATermByItsEndToo(MemoryLease):
-    def renew(self, term: Term) -> Term:
+    def renew(self, term: LeaseGrant) -> LeaseGrant:
         return super().renew(term) if self.terms.get(term.lease) == term else self.terms[term.lease]
 
 
 class KeepsWhatIsGivenBack(MemoryLease):
-    def give_back(self, term: Term) -> None:
+    def give_back(self, term: LeaseGrant) -> None:
         """Do nothing."""
 
 
 class LastsForEver(MemoryLease):
-    def take(self, lease: str, owner: str) -> Term:
+    def take(self, lease: str, owner: str) -> LeaseGrant:
         return self.terms.get(lease) or super().take(lease, owner)
 
 
 class IsRenewedWhoeverHasIt(MemoryLease):
-    def renew(self, term: Term) -> Term:
+    def renew(self, term: LeaseGrant) -> LeaseGrant:
         self.terms[term.lease] = replace(term, until=self.now() + self.lasts)
         return self.terms[term.lease]
 
 
 class KnowsNoTermsButOwners(MemoryLease):
-    def give_back(self, term: Term) -> None:
+    def give_back(self, term: LeaseGrant) -> None:
         super().give_back(replace(term, fence=self.terms[term.lease].fence))
 
 
 class ForgetsTheFence(MemoryLease):
-    def give_back(self, term: Term) -> None:
+    def give_back(self, term: LeaseGrant) -> None:
         if self.terms.get(term.lease) == term:
             del self.terms[term.lease]
 
 
 class LooksBeforeItTakes(MemoryLease):
-    def take(self, lease: str, owner: str) -> Term:
+    def take(self, lease: str, owner: str) -> LeaseGrant:
         found = self.terms.get(lease)
         if found is not None and self.now() < found.until:
             return found
         time.sleep(0.05)
-        self.terms[lease] = Term(
+        self.terms[lease] = LeaseGrant(
             lease=lease, owner=owner, until=self.now() + self.lasts, fence=1 if found is None else found.fence + 1
         )
         return self.terms[lease]
 
 
 class IsTakenTooEarly(MemoryLease):
-    def take(self, lease: str, owner: str) -> Term:
+    def take(self, lease: str, owner: str) -> LeaseGrant:
         found = self.terms.get(lease)
         if found is not None and self.now() > found.until - self.lasts // 2:
             self.give_back(found)

@@ -18,14 +18,14 @@ from memory_feeds import feed
 
 from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension, Snapshots, TableName
-from lakeward.core.errors import LakewardError, MendError
+from lakeward.core.errors import LakewardError, RepairError
 from lakeward.core.events import ChangeEvent, Position, Sequences
-from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.merge.change_log import Reject
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.schema import Column, parse_type
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.plugins.testing import Feed
 from lakeward.plugins.testing.contract import Closed
 from lakeward.plugins.testing.feeds import Law
@@ -46,23 +46,23 @@ SEEN = (AssertionError, LakewardError, LookupError, ValueError, pytest.fail.Exce
 
 
 class MixesTables(MemorySource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        every = [MemorySource.take(self, replace(dimension, name=name), past) for name in self.tables]
-        return next((taken for taken in every if taken.objects), Taken())
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        every = [MemorySource.select_objects(self, replace(dimension, name=name), past) for name in self.tables]
+        return next((selection for selection in every if selection.objects), ObjectSelection())
 
 
 class TakesObjectsAsTheyAreListed(MemorySource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        taken = MemorySource.take(self, dimension, past)
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        selection = MemorySource.select_objects(self, dimension, past)
         listed = [one.object for one in self.tables.get(dimension.name, [])]
-        return replace(taken, objects=tuple(sorted(taken.objects, key=listed.index)))
+        return replace(selection, objects=tuple(sorted(selection.objects, key=listed.index)))
 
 
 class ListsTheFirstTen(MemorySource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         names = sorted(one.object.name for one in self.tables.get(dimension.name, []))[:10]
-        taken = MemorySource.take(self, dimension, past)
-        return replace(taken, objects=tuple(item for item in taken.objects if item.name in names))
+        selection = MemorySource.select_objects(self, dimension, past)
+        return replace(selection, objects=tuple(item for item in selection.objects if item.name in names))
 
 
 class OrdersNamesAsTexts(MemorySource):
@@ -73,8 +73,8 @@ class OrdersNamesAsTexts(MemorySource):
 
 
 class ReadsEqualRowsOnce(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         once = {
             repr(replace(item, position=item.position._replace(sequence=0, row=0))): item for item in batch.frame
         }
@@ -82,19 +82,19 @@ class ReadsEqualRowsOnce(MemorySource):
 
 
 class TakesTheEmptyTextForNull(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        return bent(MemorySource.read(self, dimension, taken, epoch), lambda cell: None if cell == "" else cell)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        return bent(MemorySource.read(self, dimension, selection, epoch), lambda cell: None if cell == "" else cell)
 
 
 class CutsTextsAtLines(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return bent(batch, lambda cell: cell.splitlines()[0] if isinstance(cell, str) and cell else cell)
 
 
 class ReadsNumbersAsDoubles(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return bent(batch, lambda cell: int(float(cell)) if isinstance(cell, int) else cell)
 
 
@@ -122,8 +122,8 @@ class CallsTimesNumbersOfTheirOwn(MemorySource):
     def __init__(self) -> None:
         MemorySource.__init__(self, sequences=Sequences.UNIQUE)
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return in_order(batch, lambda item: item.time or 0)
 
 
@@ -133,8 +133,8 @@ class CallsTimesNoOrder(MemorySource):
 
 
 class CallsAConstantATime(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return in_order(batch, lambda _: 7)
 
 
@@ -142,24 +142,24 @@ class CallsZeroAPlace(MemorySource):
     def __init__(self) -> None:
         MemorySource.__init__(self, sequences=Sequences.PLACES)
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return in_order(batch, lambda _: 0)
 
 
 class LooksAtSizesAlone(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         now = {one.object.name: one.object for one in self.tables[dimension.name]}
-        equal = [now[item.name] if now[item.name].size == item.size else item for item in taken.objects]
-        return MemorySource.read(self, dimension, replace(taken, objects=tuple(equal)), epoch)
+        equal = [now[item.name] if now[item.name].size == item.size else item for item in selection.objects]
+        return MemorySource.read(self, dimension, replace(selection, objects=tuple(equal)), epoch)
 
 
 class RemembersWhatItTook(MemorySource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        taken = MemorySource.take(self, dimension, past)
-        fresh = tuple(item for item in taken.objects if item.name not in TOLD)
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        selection = MemorySource.select_objects(self, dimension, past)
+        fresh = tuple(item for item in selection.objects if item.name not in TOLD)
         TOLD.update(item.name for item in fresh)
-        return replace(taken, objects=fresh)
+        return replace(selection, objects=fresh)
 
 
 TOLD: set[str] = set()
@@ -167,16 +167,16 @@ TOLD: set[str] = set()
 
 
 class TakesTheLastAgain(MemorySource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        taken = MemorySource.take(self, dimension, past)
-        is_done = past.seen and not taken.objects
-        return replace(taken, objects=tuple(past.seen.values())[-1:]) if is_done else taken
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        selection = MemorySource.select_objects(self, dimension, past)
+        is_done = past.seen and not selection.objects
+        return replace(selection, objects=tuple(past.seen.values())[-1:]) if is_done else selection
 
 
 class BeginsBehindTheStart(MemorySource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        taken = MemorySource.take(self, dimension, past)
-        return taken if past.start is None else replace(taken, objects=taken.objects[1:])
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        selection = MemorySource.select_objects(self, dimension, past)
+        return selection if past.start is None else replace(selection, objects=selection.objects[1:])
 
 
 def changed(batch: Batch[Frame], items: Sequence[Item]) -> Batch[Frame]:
@@ -184,26 +184,26 @@ def changed(batch: Batch[Frame], items: Sequence[Item]) -> Batch[Frame]:
 
 
 class NumbersRowsFromTheEnd(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return changed(batch, [placed(item, row=100 - item.position.row) for item in batch.frame])
 
 
 class DropsWhatItCannotRead(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return changed(batch, [item for item in batch.frame if not isinstance(item, Reject)])
 
 
 class BoundsTheFirstObjectAlone(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, facts=replace(batch.facts, greatest=batch.facts.objects[0].greatest))
 
 
 class RangesTheFirstKeyAlone(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         first = next(item.keys[0][0] for item in batch.frame if item.keys)
         return replace(batch, facts=replace(batch.facts, key_range=((first, first),)))
 
@@ -212,35 +212,35 @@ NUMBERS = count(1)
 
 
 class CountsOnFromReadToRead(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return changed(batch, [placed(item, row=next(NUMBERS)) for item in batch.frame])
 
 
 class ReadsOnBehindAChangedObject(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         now = {one.object for one in self.tables[dimension.name]}
-        same = tuple(item for item in taken.objects if item in now)
-        return MemorySource.read(self, dimension, replace(taken, objects=same), epoch)
+        same = tuple(item for item in selection.objects if item in now)
+        return MemorySource.read(self, dimension, replace(selection, objects=same), epoch)
 
 
 class BelievesWhatWasApplied(MemorySource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         listed = {one.object.name: one.object for one in self.tables.get(dimension.name, [])}
         seen = {name: listed.get(name, item) for name, item in past.seen.items()}
-        return MemorySource.take(self, dimension, replace(past, seen=seen))
+        return MemorySource.select_objects(self, dimension, replace(past, seen=seen))
 
 
 class LooksBehindTheLastAlone(MemorySource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        taken = MemorySource.take(self, dimension, past)
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        selection = MemorySource.select_objects(self, dimension, past)
         last = max((item.order for item in past.seen.values()), default=0)
-        return replace(taken, objects=tuple(item for item in taken.objects if item.order > last))
+        return replace(selection, objects=tuple(item for item in selection.objects if item.order > last))
 
 
 class SaysNothingOfTheFloor(MemorySource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        return MemorySource.take(self, dimension, replace(past, floor=None))
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        return MemorySource.select_objects(self, dimension, replace(past, floor=None))
 
 
 class TruncatesAtTheBeginning(MemorySource):
@@ -264,8 +264,8 @@ class LeavesTheKeyOut(MemorySource):
 
 
 class MakesAColumnAgain(MemorySource):
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
-        return Remaking({"a": "a"}) if may_need else Remaking()
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
+        return RecomputedColumns({"a": "a"}) if may_need else RecomputedColumns()
 
 
 class ShowsTheFirstRow(MemorySource):
@@ -281,54 +281,58 @@ class ShowsWhatStandsNowhere(MemorySource):
 
 
 class PutsMendedRowsBehindAllOthers(MemorySource):
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        return [placed(item, row=item.position.row + 100) for item in MemorySource.mend(self, dimension, entries)]
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        return [
+            placed(item, row=item.position.row + 100) for item in MemorySource.repair_row(self, dimension, entries)
+        ]
 
 
 class ReadsMendedRowsAsTheyWereWritten(MemorySource):
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        return MemorySource.mend(self, dimension, [replace(entry, mended=None) for entry in entries])
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        return MemorySource.repair_row(self, dimension, [replace(entry, repaired=None) for entry in entries])
 
 
 class GivesAllTheCellsOfTheFirst(MemorySource):
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        return MemorySource.mend(self, dimension, [replace(entry, mended=entries[0].mended) for entry in entries])
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        return MemorySource.repair_row(
+            self, dimension, [replace(entry, repaired=entries[0].repaired) for entry in entries]
+        )
 
 
 class TakesWhatIsNotMendedForGivenUp(MemorySource):
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        return MemorySource.mend(self, dimension, [entry for entry in entries if entry.mended is not None])
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        return MemorySource.repair_row(self, dimension, [entry for entry in entries if entry.repaired is not None])
 
 
 class ReadsWhatIsNotMendedInEpochOne(MemorySource):
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        return MemorySource.mend(self, dimension, [replace(entry, epoch=1) for entry in entries])
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        return MemorySource.repair_row(self, dimension, [replace(entry, epoch=1) for entry in entries])
 
 
 class NullsWhatDoesNotFit(MemorySource):
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
         try:
-            return MemorySource.mend(self, dimension, entries)
-        except MendError:
+            return MemorySource.repair_row(self, dimension, entries)
+        except RepairError:
             return []
 
 
 class GoesByTheNameOfTheTable(MemorySource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        return MemorySource.take(self, replace(dimension, reads=None), past)
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        return MemorySource.select_objects(self, replace(dimension, reads=None), past)
 
 
 class ReadsByTheNameOfTheTable(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        return MemorySource.read(self, replace(dimension, reads=None), taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        return MemorySource.read(self, replace(dimension, reads=None), selection, epoch)
 
 
 class SaysThatSomeCellDoesNotFit(MemorySource):
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
         try:
-            return MemorySource.mend(self, dimension, entries)
-        except MendError as error:
-            raise MendError("some cell does not fit", todo="Correct it.") from error
+            return MemorySource.repair_row(self, dimension, entries)
+        except RepairError as error:
+            raise RepairError("some cell does not fit", todo="Correct it.") from error
 
 
 def placed(item: Item, *, row: int) -> ChangeEvent | Reject:

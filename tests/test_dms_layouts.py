@@ -30,9 +30,9 @@ def test_files_of_one_name_in_segments_and_date_folders_are_told_apart_everywher
     project.put(second, "U,0,d,3.00\nU,1,d,3.00\nU,2,d,x\n")
     project.put(first, "U,0,c,2.00\nU,1,c,2.00\n")
     project.put("archive/20261120-000001000.csv", "D,0,,\n")
-    [taken] = [batch["files"] for batch in project.run(code=3)["shop.item"]["batches"]]
-    assert sorted(taken[:4]) == sorted(loads)
-    assert taken[4:] == [first, second]
+    [selection] = [batch["files"] for batch in project.run(code=3)["shop.item"]["batches"]]
+    assert sorted(selection[:4]) == sorted(loads)
+    assert selection[4:] == [first, second]
     assert project.rows() == [
         (0, "d", D("3.00")),
         (1, "d", D("3.00")),
@@ -62,9 +62,9 @@ def test_the_full_load_and_the_changes_lie_apart_in_two_formats(project: Project
         }
         pq.write_table(pa.table(rows), project.put(f"full_{number}.parquet", b"", "exports/items"))
     project.put("20261121/20261121-100000000.csv", "U,1,b,2.00\n", "cdc/shop/item")
-    [taken] = files(project)
-    assert sorted(taken[:2]) == ["exports/items/full_1.parquet", "exports/items/full_2.parquet"]
-    assert taken[2:] == ["cdc/shop/item/20261121/20261121-100000000.csv"]
+    [selection] = files(project)
+    assert sorted(selection[:2]) == ["exports/items/full_1.parquet", "exports/items/full_2.parquet"]
+    assert selection[2:] == ["cdc/shop/item/20261121/20261121-100000000.csv"]
     assert project.rows() == [(1, "b", D("2.00")), (2, "a", D("1.00"))]
     assert files(project) == []
 

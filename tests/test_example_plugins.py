@@ -271,8 +271,8 @@ def test_a_row_that_does_not_fit_holds_its_key_until_it_is_mended(
     assert lakeward("quarantine", "fix", "shop.orders", "1", "--to", "fix.toml").code == 0
     text = (tmp_path / "fix.toml").read_text("utf-8")
     assert '"state" = "7"' in text
-    mended = text.replace('operation = ""', 'operation = "insert"').replace('"state" = "7"', '"state" = "new"')
-    (tmp_path / "fix.toml").write_text(mended, "utf-8")
+    repaired = text.replace('operation = ""', 'operation = "insert"').replace('"state" = "7"', '"state" = "new"')
+    (tmp_path / "fix.toml").write_text(repaired, "utf-8")
     assert lakeward("quarantine", "fix", "shop.orders", "--from", "fix.toml").code == 0
     assert lakeward("quarantine", "replay", "shop.orders", "1").code == 0
     assert rows(tmp_path) == [(1, "paid"), (2, "new")]

@@ -70,13 +70,13 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[[Glue], None]:
     vars(clock).update({"monotonic": lambda: now[0], "sleep": lambda _: now.append(now.pop() + 600)})
     monkeypatch.setattr(example, "time", clock)
 
-    def carry_out(glue: Glue) -> None:
+    def commit_batch(glue: Glue) -> None:
         boto3 = ModuleType("boto3")
         vars(boto3)["client"] = {"glue": glue, "s3": NoReport()}.__getitem__
         monkeypatch.setitem(sys.modules, "boto3", boto3)
         example.run_on_glue("run")
 
-    return carry_out
+    return commit_batch
 
 
 @pytest.mark.parametrize("error", [THROTTLED, NOT_CONNECTED])

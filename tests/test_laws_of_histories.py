@@ -17,7 +17,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import ByRun, History, Kind, Shown, Surrogate, Track
 from lakeward.core.history.versions import Version, Versions
-from lakeward.core.ledger.writer import Books
+from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Change, Reject
 from lakeward.core.merge.delivery import Settled
 from lakeward.core.merge.facts import Capability
@@ -25,7 +25,7 @@ from lakeward.core.merge.fold import Row, apply
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Notice, Resolved
+from lakeward.core.ports import MergeResult, Notice
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.testing.player import CRASHES, MemoryLake, Player
 from lakeward.plugins.testing.scripts import Rows, Script, pack_late, pack_reloaded
@@ -135,7 +135,7 @@ class LeavesEndedVersionsCurrent(EndsVersionsAnInstantEarly):
 class EndsTheNewestVersion(MemoryTable):
     """Lets a delete that comes late end the version that is current, and not the one that it falls into."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         return MemoryTable.resolve(self, plan, [self.on_top(item) for item in frame])
 
     def on_top(self, item: ChangeEvent | Reject) -> ChangeEvent | Reject:
@@ -149,18 +149,18 @@ class EndsTheNewestVersion(MemoryTable):
 class RemembersNoWitness(MemoryTable):
     """Remembers of updates those that opened a version, and not that a value still held."""
 
-    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+    def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
         settled = resolved.detail
         opened = {key: {one.valid_from for one in row.versions} for key, row in settled.rows.items() if row}
         kept = [c for c in settled.changes if not self.is_witness(c, opened.get(c.event.key, set()))]
-        MemoryTable.remember(self, plan, replace(resolved, detail=replace(settled, changes=kept)))
+        MemoryTable.record_batch(self, plan, replace(resolved, detail=replace(settled, changes=kept)))
 
     def is_witness(self, change: Change, opened: Set[int]) -> bool:
         return change.event.operation is Operation.UPDATE and change.event.instant not in opened
 
 
 class TracksEveryColumn(MemoryTable):
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         own = self.dimension
         assert own.history is not None
         self.dimension = replace(own, history=replace(own.history, track=Track(), kinds={}))
@@ -171,14 +171,14 @@ class TracksEveryColumn(MemoryTable):
 
 
 class RemembersNoBases(MemoryTable):
-    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+    def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
         bases = [replace(base, row=None) for base in resolved.detail.bases]
-        MemoryTable.remember(self, plan, replace(resolved, detail=replace(resolved.detail, bases=bases)))
+        MemoryTable.record_batch(self, plan, replace(resolved, detail=replace(resolved.detail, bases=bases)))
 
 
 class CommitsVersionsBeforeTheMemory(MemoryTable):
-    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
-        MemoryTable.remember(self, plan, resolved)
+    def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
+        MemoryTable.record_batch(self, plan, resolved)
         self.rows = self.rows_after(resolved.detail)
 
 
@@ -239,7 +239,7 @@ def job(source: MemorySource, table: MemoryTable, now: int = 0) -> Job[Any]:
         opened=MemoryTarget({NAME: table}).open(table.dimension),
         queue=queue,
         notices=queue.receive(),
-        books=Books(ledger=MemoryLedger(), now=lambda: now),
+        ledger_writer=LedgerWriter(ledger=MemoryLedger(), now=lambda: now),
     )
 
 

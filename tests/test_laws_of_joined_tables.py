@@ -81,10 +81,12 @@ class Lake:
     def check_anew(self) -> None:
         """Make twins of the joined tables at once, and compare them; by runs, a twin knows of one run alone."""
         of = [one for one in self.kept if not by_runs(one.joined)]
-        twins = [replace(one.joined, name=TableName("dw", f"{one.joined.name.table}_anew")) for one in of]
-        self.configure(*twins)
+        duplicate_objects = [
+            replace(one.joined, name=TableName("dw", f"{one.joined.name.table}_anew")) for one in of
+        ]
+        self.configure(*duplicate_objects)
         assert self.project.call("run", "--once").code == 0
-        for kept, twin in zip(of, twins, strict=True):
+        for kept, twin in zip(of, duplicate_objects, strict=True):
             assert in_order(kept.rows(self.project)) == in_order(kept.rows(self.project, twin.name))
 
 

@@ -15,7 +15,7 @@ from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation
-from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.objects import ObjectSelection
 from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.merge.fold import apply
 from lakeward.core.ports import Batch
@@ -52,9 +52,9 @@ class ShapedScript(ScriptedSource):
 
     rules: TableRules = field(default_factory=TableRules)
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
         inner = ScriptedSource(self.script, self.frame)
-        return ShapedSource(inner, MemoryShaper(self.rules, SECRETS)).read(dimension, taken, epoch)
+        return ShapedSource(inner, MemoryShaper(self.rules, SECRETS)).read(dimension, selection, epoch)
 
 
 def played(script: Script, rules: TableRules) -> Player:
@@ -113,21 +113,22 @@ def test_an_input_that_breaks_a_rule_is_rejected_whole_and_what_lies_before_it_i
     source = ScriptedSource(script, MemoryLake().frame)
     source.arrived = len(script.deliveries)
     number = next(n for n, items in enumerate(script.deliveries) if len({i.position.object for i in items}) > 2)
-    taken = Taken(source._objects(number))
-    read = source.read(script.dimension, taken, 1)
+    selection = ObjectSelection(source._objects(number))
+    read = source.read(script.dimension, selection, 1)
     rows: dict[str, int] = {}
     for found in read.facts.objects:
         assert isinstance(found, ObjectFacts)
         rows[found.object.name] = sum(item.position.object == found.object.order for item in read.frame)
     most = max(rows.values())
-    bad = next(place for place, item in enumerate(taken.objects) if rows[item.name] == most)
+    bad = next(place for place, item in enumerate(selection.objects) if rows[item.name] == most)
     rules = TableRules(quality=(RowCount(most=most - 1, inputs=Inputs.ALL),), source=PACKED)
     shaped_source = ShapedSource(source, MemoryShaper(rules))
-    rest = replace(taken, objects=taken.objects[bad:])
-    with pytest.raises(AlarmRaised, match=f"{taken.objects[bad].name} is rejected whole") as alarm:
+    rest = replace(selection, objects=selection.objects[bad:])
+    with pytest.raises(AlarmRaised, match=f"{selection.objects[bad].name} is rejected whole") as alarm:
         shaped_source.read(script.dimension, rest, 1)
     assert alarm.value.code == "QUALITY-001"
     assert f"it has {most} rows" in str(alarm.value.found)
-    assert [item.name for item in taken.objects[:bad]] == [
-        found.object.name for found in (shaped_source.read(script.dimension, taken, 1).facts.objects if bad else ())
+    assert [item.name for item in selection.objects[:bad]] == [
+        found.object.name
+        for found in (shaped_source.read(script.dimension, selection, 1).facts.objects if bad else ())
     ]

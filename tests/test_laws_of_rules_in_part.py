@@ -33,12 +33,12 @@ from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import apply
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Batch, Resolved
+from lakeward.core.ports import Batch, MergeResult
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shaping import cells as core_cells
 from lakeward.core.shaping.cells import Shaped, remade, shaped
 from lakeward.core.shaping.column_rules import TEXT, Cast, Default, Hash, Mask, Rename, Rule, Trim
-from lakeward.core.shaping.recomputed_columns import Remaking, remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns, recomputed
 from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop, Split, Sql
 from lakeward.core.shaping.shape import Shape, check_moves, shape
 from lakeward.core.shaping.shaped_source import TableRules
@@ -94,7 +94,7 @@ def shaped_feed(events: Sequence[ChangeEvent]) -> Batch[Any]:
 
 def folded_and_made_again(batch: Batch[Any]) -> Any:
     """Return rows and what was noted of the events, as an adapter works them out."""
-    again = batch.facts.remaking
+    again = batch.facts.recomputed
     columns = Schema(tuple(column for column in FORM.schema if column.name not in again.columns))
     folded = apply(replace(TABLE, schema=columns), {}, batch.frame)
     rows = {key: remade(row.cells, again) for key, row in folded.rows.items() if not row.deleted}
@@ -148,13 +148,13 @@ def test_the_law_sees_columns_that_are_folded_and_not_made_again() -> None:
 
 
 def made_and_made_again(
-    count: int, of: Callable[[Remaking], Remaking] = lambda again: again
+    count: int, of: Callable[[RecomputedColumns], RecomputedColumns] = lambda again: again
 ) -> Iterator[tuple[object, object]]:
     """Give rows that random rules make, and what is made again of their other columns."""
     for seed in range(count):
         random = Random(seed)
         form = shape(rules(random, random.randrange(2, 12)), MANY)
-        again = remaking(form, ("id",), in_part=False, moves=True)
+        again = recomputed(form, ("id",), in_part=False, moves=True)
         made = shaped(cells(random, 1), form, SECRETS)
         if again and not made.misfits:
             assert again.inputs <= set(form.schema.names) - again.columns.keys()
@@ -170,7 +170,7 @@ def test_what_is_made_again_of_a_whole_row_is_what_was_made() -> None:
 
 
 def test_the_law_sees_rules_that_read_columns_by_what_they_are_called_in_the_end() -> None:
-    def by_name(again: Remaking) -> Remaking:
+    def by_name(again: RecomputedColumns) -> RecomputedColumns:
         steps = tuple(replace(one, reads={name: name for name in one.reads}) for one in again.steps)
         return replace(again, steps=steps)
 
@@ -216,8 +216,8 @@ def test_a_part_of_a_row_gives_the_row_that_the_whole_would_have_given(lateness:
 class FoldsWhatIsMadeOfSeveral(MemoryTable):
     """Folds each column for itself, those that are made of several others, too."""
 
-    def resolve(self, plan: MergePlan, frame: Any) -> Resolved:
-        return MemoryTable.resolve(self, replace(plan, remaking=Remaking()), frame)
+    def resolve(self, plan: MergePlan, frame: Any) -> MergeResult:
+        return MemoryTable.resolve(self, replace(plan, recomputed=RecomputedColumns()), frame)
 
 
 def test_the_law_sees_a_table_that_makes_nothing_again() -> None:
@@ -275,7 +275,7 @@ def test_the_law_sees_an_iceberg_table_that_makes_nothing_again(
     spark: SparkSession, make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     player = on_iceberg(spark, make_lake, in_three_batches())
-    monkeypatch.setattr(core_plan, "in_table", lambda *_: Remaking())
+    monkeypatch.setattr(core_plan, "in_table", lambda *_: RecomputedColumns())
     with pytest.raises(AssertionError):
         player.play()
 
@@ -315,11 +315,13 @@ BOTH = Concat(columns=("a", "c"), to="d")
 )
 def test_what_cannot_be_made_again_is_refused(rules: Sequence[Rule], said: str, todo: str) -> None:
     with pytest.raises(ConfigError, match=r"(a|d) is made of several") as error:
-        remaking(shape(rules, SOURCE), ("id",), in_part=True, moves=False)
+        recomputed(shape(rules, SOURCE), ("id",), in_part=True, moves=False)
     assert re.search(said, str(error.value.found))
     assert todo in str(error.value.todo)
     assert "no_sup_value" in str(error.value.todo)
-    assert not remaking(shape(rules, SOURCE), ("id",), in_part=False, moves=False), "rows that come whole need none"
+    assert not recomputed(shape(rules, SOURCE), ("id",), in_part=False, moves=False), (
+        "rows that come whole need none"
+    )
 
 
 def test_rules_that_make_a_key_do_not_go_with_rows_that_change_theirs() -> None:
@@ -329,15 +331,15 @@ def test_rules_that_make_a_key_do_not_go_with_rows_that_change_theirs() -> None:
 
 def test_what_the_table_does_not_get_may_be_made_of_several_columns() -> None:
     dropped = shape([BOTH, Drop(columns=("d", "c"))], SOURCE)
-    assert not remaking(dropped, ("id",), in_part=True, moves=True)
+    assert not recomputed(dropped, ("id",), in_part=True, moves=True)
 
 
 def test_a_column_of_the_key_is_always_sent() -> None:
     """Where keys may change, it is another one than that of the row that is kept."""
     form = shape([Concat(columns=("id", "a"), to="d"), Drop(columns=("a",))], SOURCE)
-    assert not remaking(form, ("id",), in_part=True, moves=False)
+    assert not recomputed(form, ("id",), in_part=True, moves=False)
     with pytest.raises(ConfigError, match="made of several"):
-        remaking(form, ("id",), in_part=True, moves=True)
+        recomputed(form, ("id",), in_part=True, moves=True)
 
 
 def test_a_batch_with_such_rows_is_refused() -> None:

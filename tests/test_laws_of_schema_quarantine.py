@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lakeward.adapters.memory import MemorySource, MemoryTarget, table
 from lakeward.core.dimension import Dimension, TableName, Unbounded
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.pipeline.job import Job, Settlement
@@ -146,12 +146,12 @@ def test_what_waited_is_replayed_as_if_the_table_had_followed(case: Case) -> Non
     lake = delivered(case)
     entries = lake.entries(ALL)
     for entry in entries:
-        with pytest.raises(MendError, match="cannot be replayed as it was written"):
+        with pytest.raises(RepairError, match="cannot be replayed as it was written"):
             replayable(lake.job(ALL), [entry])
     ready = replayable(lake.job(FOLLOWING), entries)
     assert len(ready) == len(entries)
     if ready:
-        release(lake.job(FOLLOWING), Settlement(mended=ready))
+        release(lake.job(FOLLOWING), Settlement(repaired=ready))
     schema = evolve(drift.before, drift.after, FOLLOWING, ["id"]).schema
     assert [held(row, schema) for _, row in sorted(lake.rows().items())] == rows_after(drift, schema, then, now)
     assert not lake.entries(FOLLOWING)

@@ -10,7 +10,7 @@ import pytest
 from ways import use_spark
 
 from lakeward.adapters.formats.shared.change_log import entries, retention
-from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.spark.merge.fold import fold_items
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Within
@@ -88,7 +88,7 @@ def straddled(lake: Lake, operation: Operation) -> Rows:
     return other.moments[-1].rows
 
 
-def by_batch(beside: CompanionTable, progress: Progress, _: object) -> str:
+def by_batch(beside: ChangeLogTable, progress: Progress, _: object) -> str:
     """Return what was forgotten once, as a condition: the batches that the mark has passed."""
     kinds = f"{entries.KIND} in ('{entries.DELETE}', '{entries.CHANGE}')"
     passed = [

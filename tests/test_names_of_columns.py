@@ -82,19 +82,19 @@ class Shop:
             found.append((key[0], note, str(amount), *[time and f"{time:%d %H:%M}" for time in times]))
         return sorted(found, key=lambda row: (row[0], row[3:4]))
 
-    def mend(self) -> None:
+    def repair_row(self) -> None:
         """Give the amount that is none another, and replay the row."""
         assert self.project.call("quarantine", "fix", "shop.item", "--reason", "cast").code == 0
         file = self.project.folder / "shop.item.fix.toml"
         file.write_text(file.read_text("utf-8").replace('= "dear"', '= "1.10"'), "utf-8")
-        taken = self.project.call("quarantine", "fix", "shop.item", "--from", file.name)
-        assert taken.code == 0, taken.err
+        selection = self.project.call("quarantine", "fix", "shop.item", "--from", file.name)
+        assert selection.code == 0, selection.err
         replayed = self.project.call("quarantine", "replay", "shop.item", "--json")
         assert replayed.code == 0, replayed.err
 
 
 @pytest.fixture
-def strays(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[str]]:
+def unrouted_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[str]]:
     """Return what tells which columns stood beside the table's in some frame and were not called as lakeward's."""
     frame, found = type(spark.range(0)), set[str]()
     made = frame.__init__
@@ -111,7 +111,7 @@ def strays(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[[],
 
 
 def test_the_columns_of_a_mirror_whose_rows_are_sent_whole(
-    project: Project, strays: Callable[[], set[str]]
+    project: Project, unrouted_rows: Callable[[], set[str]]
 ) -> None:
     shop = Shop(project, COLLAPSED)
     shop.load("1", "2", "3")
@@ -120,18 +120,18 @@ def test_the_columns_of_a_mirror_whose_rows_are_sent_whole(
     shop.put("10:10", ("I", "2", "two", "2.00"), ("U", "4", "four", "4.00"), ("D", "3", "n3", "1.00"))
     assert shop.run(3)["waiting"] == 1
     assert shop.shown() == [(1, "n1", "1.00"), (2, "two", "2.00"), (4, "four", "4.00")]
-    shop.mend()
+    shop.repair_row()
     shop.put("09:00", ("U", "3", "late", "3.00"), ("U", "2", "late", "2.00"))
     assert shop.run()["stale"] == 2
     shop.put("10:20", ("U", "4", "five"), others=OTHERS[:1])
     shop.run()
     assert shop.shown() == [(1, "more", "1.20"), (2, "two", "2.00"), (4, "five", "4.00")]
-    assert strays() == set()
+    assert unrouted_rows() == set()
 
 
 @pytest.mark.long
 def test_the_columns_of_a_mirror_whose_rows_are_sent_in_part(
-    project: Project, strays: Callable[[], set[str]]
+    project: Project, unrouted_rows: Callable[[], set[str]]
 ) -> None:
     shop = changed(Shop(project, FOLDED, source=IN_PART))
     assert shop.shown() == [(1, "more", "1.10"), (3, "three", "3.10"), (4, "four", "4.00"), (5, "n2", "1.00")]
@@ -139,12 +139,12 @@ def test_the_columns_of_a_mirror_whose_rows_are_sent_in_part(
     shop.put("10:30", ("U", "5", "five", "~"))
     assert shop.run()["stale"] == 2
     assert shop.shown()[-1] == (5, "five", "1.00")
-    assert strays() == set()
+    assert unrouted_rows() == set()
 
 
 @pytest.mark.long
 def test_the_columns_of_a_history(
-    project: Project, strays: Callable[[], set[str]], monkeypatch: pytest.MonkeyPatch
+    project: Project, unrouted_rows: Callable[[], set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = Shop(project, FOLDED, 'mode = "history"', IN_PART)
     with monkeypatch.context() as patched:
@@ -168,7 +168,7 @@ def test_the_columns_of_a_history(
     assert project.call("load-complete", "shop.item").code == 0
     shop.run()
     assert [row[0] for row in shop.shown(*SHOWN) if row[-1] is None] == [3, 6]
-    assert strays() == set()
+    assert unrouted_rows() == set()
 
 
 def changed(shop: Shop) -> Shop:
@@ -178,7 +178,7 @@ def changed(shop: Shop) -> Shop:
     shop.put("10:00", ("U", "1", "one", "dear"), ("U", "1", "more", "~"))
     shop.put("10:10", ("U", "5", "~", "~", "2"), ("I", "4", "four", "4.00"), ("U", "3", "three", "3.10"))
     assert shop.run(3)["waiting"] == 1
-    shop.mend()
+    shop.repair_row()
     return shop
 
 

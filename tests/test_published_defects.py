@@ -30,9 +30,9 @@ from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.objects import ObjectSelection
 from lakeward.core.pipeline.job import Job as Pipeline
-from lakeward.core.pipeline.job import unwatched
+from lakeward.core.pipeline.job import no_observer
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, Type
@@ -71,12 +71,12 @@ class Lake:
     def run(self, crash_before: str = "") -> None:
         opened = MemoryTarget({self.dimension.name: self.table}).open(self.dimension)
 
-        def watch(step: str) -> object:
+        def observe(step: str) -> object:
             if self.table.progress.batch and step == crash_before:
                 raise Crash
-            return unwatched(step)
+            return no_observer(step)
 
-        apply_changes(Pipeline(dimension=self.dimension, source=self.source, opened=opened), watch)
+        apply_changes(Pipeline(dimension=self.dimension, source=self.source, opened=opened), observe)
 
     @property
     def rows(self) -> Rows:
@@ -163,10 +163,10 @@ class Failing(MemorySource):
 
     fails = True
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         if self.fails:
             raise SourceError("the folder cannot be read")
-        return MemorySource.read(self, dimension, taken, epoch)
+        return MemorySource.read(self, dimension, selection, epoch)
 
 
 def test_a_failed_table_is_moved_forward_with_the_others() -> None:

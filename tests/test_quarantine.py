@@ -99,8 +99,8 @@ def test_a_held_row_is_fixed_in_a_file_and_replayed_with_what_waited(project: Pr
     assert f"{FIX} exists" in refusal(project, "1")
 
     correct(project, price='"3.50"')
-    taken = project.call("quarantine", "fix", "shop.item", "--from", FIX)
-    assert (taken.code, taken.out.count("mended: ")) == (0, 2), taken.err
+    selection = project.call("quarantine", "fix", "shop.item", "--from", FIX)
+    assert (selection.code, selection.out.count("mended: ")) == (0, 2), selection.err
     assert project.rows() == [(1, "a", D("1.00")), (2, "f", None)]
     project.put(LATER, "U,1,d,4.00\nD,2,g,3.50\n")
     counts = project.run(3)["shop.item"]["counts"]
@@ -177,8 +177,8 @@ def test_a_row_without_time_or_operation_is_mended_into_its_place_whatever_the_m
     assert '"today" is not a commit time' in refusal(project)
     file.write_text(text.replace('time = ""', f'time = "{at.format(11)}"'), "utf-8")
     assert project.call("quarantine", "fix", "shop.item", "--from", FIX).code == 0
-    mended = project.call("quarantine", "replay", "shop.item", "--json").document
-    assert mended["progress"]["mark"] == table["progress"]["mark"]
+    repaired = project.call("quarantine", "replay", "shop.item", "--json").document
+    assert repaired["progress"]["mark"] == table["progress"]["mark"]
     assert [name for _, name, _ in project.rows()] == ["at twelve", "c", "d"]
     assert project.entries() == []
 
@@ -254,8 +254,8 @@ def test_a_row_of_a_parquet_file_keeps_what_it_had_to_the_last_digit(project: Pr
     text = (project.folder / FIX).read_text("utf-8")
     assert '"name" = { null = true }  # string' in text
     (project.folder / FIX).write_text(text.replace('operation = ""', 'operation = "insert"'), "utf-8")
-    taken = project.call("quarantine", "fix", "shop.item", "--from", FIX)
-    assert taken.code == 0, taken.err
+    selection = project.call("quarantine", "fix", "shop.item", "--from", FIX)
+    assert selection.code == 0, selection.err
     assert project.call("quarantine", "replay", "shop.item").code == 0
     expected = tuple(rows[name][0] for name in ("id", "price", "ratio", "raw"))
     assert project.rows(columns=("id", "price", "ratio", "raw")) == [expected]

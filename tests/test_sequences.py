@@ -138,8 +138,8 @@ def test_what_is_no_number_goes_into_quarantine_and_is_mended_into_its_place(num
     refused = numbered.call("quarantine", "fix", "shop.item", "--from", FIX)
     assert (refused.code, '"2.0" is not a sequence' in refused.err) == (1, True)
     file.write_text(text.replace('sequence = ""', f'sequence = "{number(5)}"'), "utf-8")
-    taken = numbered.call("quarantine", "fix", "shop.item", "--from", FIX)
-    assert taken.code == 0, taken.err
+    selection = numbered.call("quarantine", "fix", "shop.item", "--from", FIX)
+    assert selection.code == 0, selection.err
     assert numbered.call("quarantine", "replay", "shop.item", "1").code == 0
     assert names(numbered) == ["second"]
 

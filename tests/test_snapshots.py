@@ -381,7 +381,7 @@ def test_what_a_snapshot_that_is_written_anew_takes_out_goes_from_joined_tables(
     configure(project, f'key = ["id"]\ncolumns = {{ id = "int" }}\n{JOINED}')
     columns = ("id", "amount")
 
-    def taken(name: str, rows: str) -> Any:
+    def selection(name: str, rows: str) -> Any:
         project.put(name, f"id\n{rows}")
         assert project.call("load-complete", "shop.item").code == 0
         ended = project.call("run", "--once", "--json")
@@ -390,10 +390,10 @@ def test_what_a_snapshot_that_is_written_anew_takes_out_goes_from_joined_tables(
 
     project.put("2026-10-10.csv", "id,amount\n1,5\n", "shop/price")
     assert project.call("load-complete", "shop.price").code == 0
-    taken("2026-10-10.csv", "1\n7\n")
-    taken("2026-10-20.csv", "1\n")
+    selection("2026-10-10.csv", "1\n7\n")
+    selection("2026-10-20.csv", "1\n")
     assert project.rows("item", "dw", columns) == [(1, 5), (7, None)]
-    last = taken("2026-10-10.csv", "1\n")
+    last = selection("2026-10-10.csv", "1\n")
     assert project.rows("item", columns=("id",)) == [(1,)]
     assert project.rows("item", "dw", columns) == [(1, 5)]
     assert last["whole"] == ["item took an older snapshot in batch 3"]

@@ -41,8 +41,8 @@ def test_what_ties_is_fixed_as_it_is_or_given_up(project: Project, settings: str
     assert "tie: the source has one place for it and for" in " ".join(explained.out.split())
 
     assert project.call("quarantine", "fix", "shop.item", "1").code == 0
-    taken = project.call("quarantine", "fix", "shop.item", "--from", FIX)
-    assert taken.code == 0, taken.err
+    selection = project.call("quarantine", "fix", "shop.item", "--from", FIX)
+    assert selection.code == 0, selection.err
     assert project.call("quarantine", "replay", "shop.item", "1").code == 0
     assert project.call("quarantine", "discard", "shop.item", "2").code == 0
     current = project.read("item", "shop", ("id", "name", *(["is_current"] if "history" in settings else [])))

@@ -27,7 +27,7 @@ from lakeward.core.errors import CommitConflict, LockedError, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Resolved
+from lakeward.core.ports import Commit, MergeResult
 from lakeward.core.progress import Progress
 from lakeward.entrypoints.runtime.locks.writer_lease import Tenure
 from lakeward.plugins.testing import MemoryLake, Player, Script
@@ -130,7 +130,7 @@ def test_who_is_not_stopped_does_all_of_it(key: Sequence[str]) -> None:
 class TakesWhateverComes(MemoryTable):
     """A table that does not look at the number of the batch: broken on purpose."""
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         self.progress = replace(self.progress, batch=plan.batch - 1)
         return super().commit(plan, resolved, progress)
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lakeward.core.errors import TableError
 from lakeward.core.events import Position
-from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.ledger.writer import before
 from lakeward.core.reporting.alarms import Alarm
@@ -219,12 +219,12 @@ def _write_table(db: sqlite3.Connection, table: str, notes: Notes) -> None:
         db.executemany("INSERT INTO acked VALUES (?, ?, ?)", listed)
 
 
-def _awaited(db: sqlite3.Connection, table: str) -> Awaited | None:
+def _awaited(db: sqlite3.Connection, table: str) -> AwaitedLoad | None:
     found = db.execute("SELECT load FROM awaited WHERE of = ?", (table,)).fetchone()
     if found is None:
         return None
     content = json.loads(found[0])
-    return Awaited(**{**content, "lacking": tuple(content["lacking"])})
+    return AwaitedLoad(**{**content, "lacking": tuple(content["lacking"])})
 
 
 def _failure(db: sqlite3.Connection, table: str) -> Failure | None:

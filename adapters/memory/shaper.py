@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from lakeward.adapters.memory.source import Frame, facts_of
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Key, Operation, key_of
 from lakeward.core.merge.change_log import HOLDING, Reason, Reject
 from lakeward.core.merge.facts import Capability
@@ -18,7 +18,7 @@ from lakeward.core.shaping.cells import Shaped as Made
 from lakeward.core.shaping.cells import shaped
 from lakeward.core.shaping.file_rules import Input
 from lakeward.core.shaping.quality_rules import Action, RowRule, Unique, is_broken
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.core.shaping.shape import Shape, key_steps, source_key
 from lakeward.core.shaping.shaped_source import Shaped, TableRules
 from lakeward.core.text.numbers import format_count
@@ -39,7 +39,7 @@ class MemoryShaper:
     def shape(self, batch: Batch[Frame], dimension: Dimension, epoch: int) -> Shaped[Frame]:
         """Return the batch as the rules make it."""
         form = self.rules.shape(batch.facts.schema)
-        again = self.rules.remaking(form, dimension.key, batch.facts.needs | batch.facts.may_need)
+        again = self.rules.recomputed(form, dimension.key, batch.facts.needs | batch.facts.may_need)
         dimension = replace(dimension, schema=form.schema)
         row = _Rows(form, dimension, self.secrets)
         items = [row.event(item) if isinstance(item, ChangeEvent) else row.reject(item) for item in batch.frame]
@@ -51,7 +51,7 @@ class MemoryShaper:
             own_times=batch.facts.own_times,
             skipped=batch.facts.skipped,
             warnings=warnings,
-            remaking=again,
+            recomputed=again,
             cautions=batch.facts.cautions,
             others=batch.facts.others,
             databases=batch.facts.databases,
@@ -59,11 +59,11 @@ class MemoryShaper:
         )
         return Shaped(Batch(judged, facts, batch.close), tuple(_inputs(items, batch, form.schema)))
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return how the rules make columns of the row that stands, of the columns that are declared."""
-        return self.rules.remaking(self.rules.shape(self.rules.source), dimension.key, may_need)
+        return self.rules.recomputed(self.rules.shape(self.rules.source), dimension.key, may_need)
 
-    def mended(self, frame: Frame, dimension: Dimension) -> Frame:
+    def repaired(self, frame: Frame, dimension: Dimension) -> Frame:
         """Return rows that a person mended, as the rules make them; raises MendError where one breaks a rule."""
         if self.rules.columns:
             form = self.rules.shape(self.rules.source)
@@ -72,7 +72,7 @@ class MemoryShaper:
         judged, _ = _judged(frame, self.rules, dimension)
         wrong = [item for item in judged if isinstance(item, Reject)]
         if wrong:
-            raise MendError(
+            raise RepairError(
                 f"{dimension.name}: "
                 f"{format_count(len(wrong), 'mended row still breaks', 'mended rows still break')} a rule",
                 todo="Nothing was changed. Correct the cells, and take the file again.",

@@ -13,10 +13,17 @@ from lakeward.core.checks.log_restart import LogRestart, lift_place
 from lakeward.core.checks.log_steps import LogChange, LogName, find_steps, spans_of
 from lakeward.core.checks.source_clock import believed, beyond, first_step_back, latest
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences, key_of
 from lakeward.core.ledger.full_loads import Naming
-from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken, take, until_changed
+from lakeward.core.ledger.objects import (
+    Limits,
+    ObjectHistory,
+    ObjectSelection,
+    SourceObject,
+    select_objects,
+    until_changed,
+)
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.facts import READ_REASONS, BatchFacts, Capability, ObjectFacts, Refusal
@@ -25,11 +32,11 @@ from lakeward.core.ports import (
     Batch,
     Cells,
     Entry,
-    Mended,
+    RepairedRow,
     Written,
 )
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 
 Frame: TypeAlias = Sequence[ChangeEvent | Reject]
 
@@ -102,7 +109,7 @@ class MemorySource:
         """Return what was said of keys, which are values already."""
         return self.form_of_keys
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Choose the next objects, in order."""
         every = {one.object.name: one for one in self.tables.get(dimension.source, [])}
         listed = [one.object for one in self.tables.get(dimension.source, [])]
@@ -113,45 +120,49 @@ class MemorySource:
             is_dated=lambda _: self.dates_snapshots,
             partition_end=lambda name: self.partition_end(int(name)),
         )
-        return take(str(dimension.name), listed, past, self.limits, naming)
+        return select_objects(str(dimension.name), listed, past, self.limits, naming)
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return what the objects hold, up to the first that changed, or has other columns than the first."""
         listed = {one.object.name: one for one in self.tables[dimension.source]}
-        same = until_changed(taken, {name: one.object for name, one in listed.items()})
+        same = until_changed(selection, {name: one.object for name, one in listed.items()})
         every = [listed[item.name] for item in same.objects]
         schema = next((one.schema for one in every), None)
         objects = list(takewhile(lambda one: one.schema == schema, every))
         dimension = replace(dimension, schema=schema or dimension.schema)
         objects = [one if epoch == 1 else _of_epoch(one, epoch) for one in objects]
         written = objects
-        objects = [_lifted(one, taken.restarts) for one in objects] if taken.restarts else objects
+        objects = [_lifted(one, selection.restarts) for one in objects] if selection.restarts else objects
         items = [item for one in objects for item in one.items]
         limit = None if self.now is None else believed(self.now())
         tolerance = tolerance_of(dimension)
         found = [_object_facts(o, limit, tolerance) for o in objects]
-        found = self._in_log(written, found, taken, limit)
+        found = self._in_log(written, found, selection, limit)
         facts = facts_of(dimension, items, found, limit)
         behind = None if all(one.is_load for one in objects) else epoch
         others = sum((Counter(one.others) for one in objects), Counter[str]())
         if others:
             told = OtherTables(others.total(), tuple(others.most_common()))
             facts = replace(facts, skipped=facts.skipped + told.messages, others=told)
-        loaded = taken.load or self.loaded.get(dimension.source) or behind
+        loaded = selection.load or self.loaded.get(dimension.source) or behind
         return Batch(items, replace(facts, loaded=loaded, own_times=self.own_times))
 
     def _in_log(
-        self, objects: Sequence[MemoryObject], found: Sequence[ObjectFacts], taken: Taken, limit: int | None
+        self,
+        objects: Sequence[MemoryObject],
+        found: Sequence[ObjectFacts],
+        selection: ObjectSelection,
+        limit: int | None,
     ) -> list[ObjectFacts]:
         """Add what each object has of the source's log."""
-        logs, reached, told = self.logs, taken.reached, []
+        logs, reached, told = self.logs, selection.reached, []
         if logs is None:
             return list(found)
         for one, facts in zip(objects, found, strict=True):
             events = [item for item in one.items if isinstance(item, ChangeEvent) and not item.is_load]
-            changes = [_in_log(event, logs(event), taken.restarts, limit) for event in events]
+            changes = [_in_log(event, logs(event), selection.restarts, limit) for event in events]
             spans, order = spans_of(changes), one.object.order
-            steps = find_steps(changes, reached.of(order), taken.reached.of(order))
+            steps = find_steps(changes, reached.of(order), selection.reached.of(order))
             told.append(replace(facts, spans=spans, steps=steps))
             for span in spans:
                 reached = reached.after(order, span)
@@ -159,8 +170,8 @@ class MemorySource:
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return the names of those that would not be taken by a table that begins."""
-        taken = self.take(dimension, Past())
-        there = {item.name for item in (*taken.objects, *taken.left)}
+        selection = self.select_objects(dimension, ObjectHistory())
+        there = {item.name for item in (*selection.objects, *selection.left)}
         return [item.name for item in objects if item.name not in there]
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
@@ -175,18 +186,20 @@ class MemorySource:
         """Return the dimension: objects here have the columns of their table."""
         return dimension
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return nothing: rules stand behind a source."""
-        return Remaking()
+        return RecomputedColumns()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return nothing: objects here hold no row as it was written."""
         return Cells()
 
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
         """Return mended rows as events, the others as they were delivered."""
         return [
-            self._delivered(dimension, entry) if entry.mended is None else event_of(dimension, entry, entry.mended)
+            self._delivered(dimension, entry)
+            if entry.repaired is None
+            else event_of(dimension, entry, entry.repaired)
             for entry in entries
         ]
 
@@ -222,24 +235,24 @@ def _of_epoch(found: MemoryObject, epoch: int) -> MemoryObject:
     return replace(found, items=items)
 
 
-def event_of(dimension: Dimension, entry: Entry, mended: Mended) -> ChangeEvent:
+def event_of(dimension: Dimension, entry: Entry, repaired: RepairedRow) -> ChangeEvent:
     """Return a mended row as an event; raises MendError where a cell does not fit its column."""
     position, time = entry.position, entry.time
-    given = _typed(dimension, Column("time", Type("bigint")), mended.time)
+    given = _typed(dimension, Column("time", Type("bigint")), repaired.time)
     if isinstance(given, int):
         time = given
         position = position if dimension.sequences.are_wide else position._replace(sequence=given)
-    placed = _typed(dimension, Column("sequence", Type("bigint")), mended.sequence)
+    placed = _typed(dimension, Column("sequence", Type("bigint")), repaired.sequence)
     if isinstance(placed, int):
         position = position._replace(sequence=placed)
-    cells = {c.name: _typed(dimension, c, mended.cells[c.name]) for c in dimension.schema}
-    then = {c.name: _typed(dimension, c, (mended.old_key or {}).get(c.name)) for c in dimension.schema}
+    cells = {c.name: _typed(dimension, c, repaired.cells[c.name]) for c in dimension.schema}
+    then = {c.name: _typed(dimension, c, (repaired.old_key or {}).get(c.name)) for c in dimension.schema}
     return ChangeEvent(
-        operation=mended.operation,
+        operation=repaired.operation,
         position=position,
         key=key_of(cells, dimension.key) or (),
         cells=cells,
-        old_key=key_of(then, dimension.key) if mended.old_key is not None else None,
+        old_key=key_of(then, dimension.key) if repaired.old_key is not None else None,
         time=time,
     )
 
@@ -257,7 +270,7 @@ def _typed(dimension: Dimension, item: Column, text: Written) -> object:
     try:
         return text if text is None or text is UNSET else _READERS.get(item.type.name, str)(text)
     except (ValueError, ArithmeticError) as error:
-        raise MendError(
+        raise RepairError(
             f"{dimension.name}: {text!r} is not {item.type.with_article} (column {item.name})",
             todo="Correct the cell.",
         ) from error

@@ -30,20 +30,20 @@ from lakeward.core.operations.key_state import Known, Refused, Remembered, Store
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
-    Care,
-    Cared,
+    ChangeLogState,
     Commit,
     Entry,
-    Mended,
+    MaintenancePolicy,
+    MaintenanceReport,
+    MergeResult,
     Opened,
-    Recalled,
-    Resolved,
+    OperatorDecision,
+    RepairedRow,
+    RollbackPreview,
     Sample,
     Selection,
-    Standing,
-    Undone,
+    TableState,
     Version,
-    Word,
 )
 from lakeward.core.progress import Progress
 from lakeward.core.quarantine.holds import Waiter, Waiters
@@ -52,7 +52,7 @@ from lakeward.core.schema import Schema
 from lakeward.core.schema_changes.changed_rows import shows, without
 from lakeward.core.schema_changes.evolution import Recorded, SchemaChange
 from lakeward.core.shaping.cells import remade
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.core.text.literals import key_text
 from lakeward.core.verification.compared_columns import ComparedColumns
 from lakeward.core.verification.row_comparison import Comparison
@@ -70,11 +70,11 @@ class MemoryTable:
     written: dict[int, Settled] = field(default_factory=dict)
     remembered: int = 0
     objects: dict[int, tuple[ObjectFacts, ...]] = field(default_factory=dict)
-    words: list[Word] = field(default_factory=list)
+    words: list[OperatorDecision] = field(default_factory=list)
     epochs: dict[int, int] = field(default_factory=dict)
     quarantined: dict[int, list[Reject]] = field(default_factory=dict)
     given_up: dict[int, frozenset[Position]] = field(default_factory=dict)
-    mended: dict[Position, Mended] = field(default_factory=dict)
+    repaired: dict[Position, RepairedRow] = field(default_factory=dict)
     shown: dict[int, tuple[SchemaChange, ...]] = field(default_factory=dict)
     kept: dict[int, Kept] = field(default_factory=dict)
     beliefs: dict[Key, Beliefs] = field(default_factory=dict)
@@ -83,19 +83,19 @@ class MemoryTable:
 
     # The table.
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Return progress and columns."""
-        return Standing(self.progress, self.dimension.schema if self.exists else None)
+        return TableState(self.progress, self.dimension.schema if self.exists else None)
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         """Work out what the plan means."""
         events = [_nulled(item, plan.evolution.absent) for item in frame if isinstance(item, ChangeEvent)]
-        mended = {event.position[2:]: event for event in events if plan.releases}
+        repaired = {event.position[2:]: event for event in events if plan.releases}
         delivery = Delivery(
             number=plan.batch,
             events=[] if plan.releases else events,
             rejects=[item for item in frame if isinstance(item, Reject)],
-            resolutions=[Resolution(position, mended.get(position[2:])) for position in plan.releases],
+            resolutions=[Resolution(position, repaired.get(position[2:])) for position in plan.releases],
             loaded=plan.facts.loaded,
             believed=plan.facts.believed,
             ran=plan.ran,
@@ -109,7 +109,7 @@ class MemoryTable:
             settled = splice(dimension, self.rows, self.memory, delivery, plan.splices, plan.facts)
         else:
             settled = _work_of(plan)(dimension, self.rows, self.memory, delivery)
-        settled = replace(settled, rows={key: _remade(row, plan.remaking) for key, row in settled.rows.items()})
+        settled = replace(settled, rows={key: _remade(row, plan.recomputed) for key, row in settled.rows.items()})
         counts = replace(settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped)
         holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
         holds = [h for h in holds if h.position.epoch == settled.epoch]
@@ -119,7 +119,7 @@ class MemoryTable:
         held |= Waiters.of(_waiters(settled.changes, settled.epoch)).moved()
         written, removed = self._differences(plan, settled)
         numbers = self.numbers_after(plan, settled.rows)
-        return Resolved(
+        return MergeResult(
             counts=counts,
             written=written,
             removed=removed,
@@ -131,7 +131,7 @@ class MemoryTable:
             detail=settled,
         )
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Replace rows and progress at once."""
         if plan.batch != self.progress.batch + 1:
             raise CommitConflict(f"{self.dimension.name} is at batch {self.progress.batch} already")
@@ -182,7 +182,7 @@ class MemoryTable:
 
     # The companion.
 
-    def recall(self, progress: Progress) -> Recalled:
+    def read_state(self, progress: Progress) -> ChangeLogState:
         """Take in what is stamped up to the table's batch; what is stamped above does not exist."""
         if self.remembered > progress.batch:
             raise TableError(
@@ -198,7 +198,7 @@ class MemoryTable:
             self.remembered = batch
         seen = [(self.epochs[n], found.object) for n, objects in self.objects.items() for found in objects]
         holds, records = tuple(self.memory.holds.values()), tuple(self.memory.records)
-        return Recalled(
+        return ChangeLogState(
             {item.name: item for epoch, item in seen if epoch == progress.epoch},
             holds,
             records,
@@ -207,7 +207,7 @@ class MemoryTable:
             left=frozenset(item.version for epoch, item in seen if epoch < progress.epoch),
         )
 
-    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+    def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
         """Write down what the batch leaves to remember, stamped with its number."""
         self.written[plan.batch] = resolved.detail
         self.objects[plan.batch] = plan.facts.objects
@@ -216,12 +216,12 @@ class MemoryTable:
 
     def trim(self, progress: Progress) -> None:
         """Forget what the mark has passed; events that found no row to complete until then go into quarantine."""
-        self.recall(progress)
+        self.read_state(progress)
         for event in trim(self.dimension, self.memory):
             reject = Reject(event.position, Reason.INCOMPLETE_ROW, event.keys, event.transaction, event.time)
             self.quarantined.setdefault(progress.batch, []).append(reject)
 
-    def write_down(self, progress: Progress, word: Word) -> None:
+    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
         """Remember what an operator said."""
         self.words.append(word)
 
@@ -242,14 +242,14 @@ class MemoryTable:
         found = facts_of(plan.dimension, items)
         return Batch(items, replace(batch.facts, operations=found.operations, rejects=found.rejects), batch.close)
 
-    def hold(self, plan: MergePlan, resolved: Resolved) -> None:
+    def hold(self, plan: MergePlan, resolved: MergeResult) -> None:
         """Write down the rejects, and what was given up or overruled by a truncate, stamped with the batch."""
         self.quarantined[plan.batch] = list(resolved.detail.rejects)
         self.given_up[plan.batch] = frozenset(resolved.detail.closed)
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return what is in quarantine."""
-        self.recall(progress)
+        self.read_state(progress)
         gone = {p for batch, given in self.given_up.items() if batch <= progress.batch for p in given}
         gone |= set(self.memory.closed)
         return [
@@ -279,7 +279,7 @@ class MemoryTable:
             text="",
             time=reject.time,
             waits=behind.waits,
-            mended=self.mended.get(reject.position),
+            repaired=self.repaired.get(reject.position),
             also_holds=tuple(map(self.key_text, behind.also_holds)),
         )
 
@@ -289,7 +289,7 @@ class MemoryTable:
 
     def incomplete(self, progress: Progress) -> Sequence[Entry]:
         """Return the events that send a part of a row and wait for the rest."""
-        self.recall(progress)
+        self.read_state(progress)
         changes = [change for change in self.memory.changes.values() if not change.waiting]
         rows = {key: base.row for key, base in self.memory.bases.items() if base.row is not None}
         folded = apply(self.dimension, rows, [change.event for change in changes])
@@ -303,17 +303,17 @@ class MemoryTable:
         operation = change.event.operation.value
         return replace(entry, operation=operation, detail=f"not sent: {', '.join(lacking)}", is_waiting=True)
 
-    def mend(self, progress: Progress, entries: Sequence[Entry], events: Frame) -> None:
+    def repair_row(self, progress: Progress, entries: Sequence[Entry], events: Frame) -> None:
         """Write down what a person mended."""
         for entry, event in zip(entries, events, strict=True):
             if entry.key is not None and isinstance(event, ChangeEvent):
                 old = None if event.old_key is None else self.key_text(event.old_key)
                 check_same_keys(self.dimension, entry, self.key_text(event.key), old)
-        self.mended.update({entry.position: entry.mended for entry in entries if entry.mended is not None})
+        self.repaired.update({entry.position: entry.repaired for entry in entries if entry.repaired is not None})
 
-    def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: Frame | None) -> Batch[Frame]:
+    def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: Frame | None) -> Batch[Frame]:
         """Return what was mended: what waited is in the memory, and settling releases it."""
-        return Batch(mended or (), facts_of(self.dimension, mended or ()))
+        return Batch(repaired or (), facts_of(self.dimension, repaired or ()))
 
     # What was before.
 
@@ -321,17 +321,17 @@ class MemoryTable:
         """Return the batches before the last."""
         return versions.versions(self)
 
-    def behind(self, name: str) -> Undone:
+    def behind(self, name: str) -> RollbackPreview:
         """Return what goes with the batches behind one."""
         return versions.behind(self, name)
 
-    def roll_back(self, undone: Undone) -> None:
+    def roll_back(self, preview: RollbackPreview) -> None:
         """Put back what a batch left."""
-        versions.roll_back(self, undone)
+        versions.roll_back(self, preview)
 
-    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         """Forget how the table stood before its last batches."""
-        return versions.expire(self, care, is_dry=is_dry)
+        return versions.expire(self, policy, is_dry=is_dry)
 
     def check_history(self, examples: int) -> Checked:
         """Hold all versions against the rules."""
@@ -357,7 +357,7 @@ class MemoryTable:
 
     def known(self, key: Key) -> Known:
         """Return all that is known of a key."""
-        self.recall(self.progress)
+        self.read_state(self.progress)
         changes = [c for c in self.memory.changes.values() if key in c.event.keys or not c.event.keys]
         row = self.rows.get(key)
         found = None if row is None else self.memory.changes.get(row.position)
@@ -416,10 +416,10 @@ class MemoryTarget:
 
     tables: dict[TableName, MemoryTable] = field(default_factory=dict)
 
-    def standing(self, dimension: Dimension) -> Standing:
+    def standing(self, dimension: Dimension) -> TableState:
         """Return how far the table of that name is."""
         table = self.tables.get(dimension.name)
-        return Standing(Progress(), None) if table is None else table.standing()
+        return TableState(Progress(), None) if table is None else table.standing()
 
     def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
         """Return nothing: how their columns changed is not kept."""
@@ -470,9 +470,9 @@ def _stored(row: Row) -> Row:
     return row_of(row.versions) if row.versions else row
 
 
-def _remade(row: Row | None, remaking: Remaking) -> Row | None:
+def _remade(row: Row | None, recomputed: RecomputedColumns) -> Row | None:
     """Return a row with the columns that are made of it."""
-    return row if row is None or not remaking else replace(row, cells=remade(row.cells, remaking))
+    return row if row is None or not recomputed else replace(row, cells=remade(row.cells, recomputed))
 
 
 def _waiters(changes: Iterable[Change], epoch: int) -> Iterator[Waiter[Key]]:

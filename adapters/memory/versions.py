@@ -18,7 +18,14 @@ from lakeward.core.history.version_checks import Broken, Checked, Finding, viola
 from lakeward.core.ledger.writer import applied_record
 from lakeward.core.merge.change_log import Memory
 from lakeward.core.merge.fold import Row, columns_of
-from lakeward.core.ports import Care, Cared, Mended, Undone, Version, Word
+from lakeward.core.ports import (
+    MaintenancePolicy,
+    MaintenanceReport,
+    OperatorDecision,
+    RepairedRow,
+    RollbackPreview,
+    Version,
+)
 from lakeward.core.progress import Progress
 from lakeward.core.text.literals import text_of
 
@@ -34,17 +41,19 @@ class Kept:
     rows: dict[Key, Row]
     progress: Progress
     memory: Memory
-    words: tuple[Word, ...]
-    mended: dict[Position, Mended]
+    words: tuple[OperatorDecision, ...]
+    repaired: dict[Position, RepairedRow]
     beliefs: dict[Key, Beliefs]
     numbers: Numbers
 
     @classmethod
     def of(cls, table: MemoryTable) -> Self:
         """Keep what a table is; its memory goes on changing in place."""
-        words, mended = tuple(table.words), dict(table.mended)
+        words, repaired = tuple(table.words), dict(table.repaired)
         memory = _copy(table.memory)
-        return cls(table.dimension, table.rows, table.progress, memory, words, mended, table.beliefs, table.numbers)
+        return cls(
+            table.dimension, table.rows, table.progress, memory, words, repaired, table.beliefs, table.numbers
+        )
 
 
 def versions(table: MemoryTable) -> Sequence[Version]:
@@ -52,7 +61,7 @@ def versions(table: MemoryTable) -> Sequence[Version]:
     return [Version(name=str(batch), progress=kept.progress) for batch, kept in sorted(table.kept.items())][::-1]
 
 
-def behind(table: MemoryTable, name: str) -> Undone:
+def behind(table: MemoryTable, name: str) -> RollbackPreview:
     """Return what goes with the batches behind one."""
     found = {version.name: version for version in versions(table)}
     if name not in found:
@@ -63,7 +72,7 @@ def behind(table: MemoryTable, name: str) -> Undone:
         )
     batch = found[name].progress.batch
     later = {n: objects for n, objects in sorted(table.objects.items()) if batch < n <= table.progress.batch}
-    return Undone(
+    return RollbackPreview(
         version=found[name],
         objects=[applied_record(item, n) for n, objects in later.items() for item in objects],
         batches=len(later),
@@ -72,27 +81,27 @@ def behind(table: MemoryTable, name: str) -> Undone:
     )
 
 
-def roll_back(table: MemoryTable, undone: Undone) -> None:
+def roll_back(table: MemoryTable, preview: RollbackPreview) -> None:
     """Put back what a batch left, and forget all that is stamped above it."""
-    batch = undone.version.progress.batch
+    batch = preview.version.progress.batch
     kept = table.kept[batch]
     table.dimension, table.rows, table.progress = kept.dimension, kept.rows, kept.progress
     table.beliefs, table.numbers = kept.beliefs, kept.numbers
     table.memory, table.remembered, table.written = _copy(kept.memory), batch, {}
-    table.words, table.mended = list(kept.words), dict(kept.mended)
+    table.words, table.repaired = list(kept.words), dict(kept.repaired)
     for stamped in (table.objects, table.epochs, table.quarantined, table.given_up, table.shown, table.kept):
         for number in [number for number in stamped if number > batch]:
             del stamped[number]
     del table.kept[batch]
 
 
-def expire(table: MemoryTable, care: Care, *, is_dry: bool) -> Cared:
+def expire(table: MemoryTable, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
     """Forget what batches left, but the last; a table here has no files, and no time passes in it."""
-    before_last = max(0, care.keep_last - 1)
-    gone = [] if care.keep is None else sorted(table.kept)[: max(0, len(table.kept) - before_last)]
+    before_last = max(0, policy.keep_last - 1)
+    gone = [] if policy.keep is None else sorted(table.kept)[: max(0, len(table.kept) - before_last)]
     for batch in () if is_dry else gone:
         del table.kept[batch]
-    return Cared(snapshots=len(gone))
+    return MaintenanceReport(snapshots=len(gone))
 
 
 def check(table: MemoryTable, examples: int) -> Checked:

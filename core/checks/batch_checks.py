@@ -12,7 +12,7 @@ from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, Schem
 from lakeward.core.events import Operation, Sequences
 from lakeward.core.history.refusals import refuse_other_history
 from lakeward.core.history.stored_options import SOFT
-from lakeward.core.ledger.objects import Past, SourceObject, digest_of
+from lakeward.core.ledger.objects import ObjectHistory, SourceObject, digest_of
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import BatchFacts, Capability
@@ -23,7 +23,7 @@ from lakeward.core.text.numbers import format_count
 
 if TYPE_CHECKING:
     from lakeward.core.plan import MergePlan
-    from lakeward.core.ports.tables import Resolved
+    from lakeward.core.ports.tables import MergeResult
 
 _SEQUENCES: Final[Mapping[Sequences, str]] = {
     Sequences.TIMES: "commit times, or the order of the files alone",
@@ -222,7 +222,7 @@ def refuse_small_load(plan: MergePlan, progress: Progress, acked: Mapping[str, f
     )
 
 
-def refuse_half_load(table: str, facts: BatchFacts, past: Past) -> None:
+def refuse_half_load(table: str, facts: BatchFacts, past: ObjectHistory) -> None:
     """Raise LOAD-002 where a full load has fewer rows than its task says that it wrote."""
     objects = [found.object for found in facts.objects]
     told = None if past.load is None else past.load.told
@@ -251,7 +251,7 @@ def refuse_log_restart(
 
 
 def refuse_regressions(
-    planned: MergePlan, resolved: Resolved, reached: LogReached, acked: Sequence[LogRestart]
+    planned: MergePlan, resolved: MergeResult, reached: LogReached, acked: Sequence[LogRestart]
 ) -> None:
     """Raise AlarmRaised where a batch lies below what stands because its log has started over, not for its age."""
     objects, has_stale = [item.in_log for item in planned.facts.objects], resolved.counts.stale > 0

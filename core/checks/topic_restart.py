@@ -16,7 +16,7 @@ from lakeward.core.checks.log_steps import LEAST_GAP
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import UNORDERED
-from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.objects import ObjectSelection
 from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.text.numbers import format_count
 
@@ -32,7 +32,11 @@ class _Found(NamedTuple):
 
 
 def refuse_topic_restart(
-    table: TableName, objects: Sequence[ObjectFacts], taken: Taken, time: int | None, acked: Collection[str]
+    table: TableName,
+    objects: Sequence[ObjectFacts],
+    selection: ObjectSelection,
+    time: int | None,
+    acked: Collection[str],
 ) -> None:
     """Raise AlarmRaised where files of a partition come in another order by their offsets than by their times.
 
@@ -43,8 +47,10 @@ def refuse_topic_restart(
     table has. Messages that are delivered again have older times behind newer ones as well, but their files are
     written later.
     """
-    passed = {taken.partition_end(name) for name in acked}
-    found = [one for one in _newer_below(objects, taken, time) if taken.partition_end(one.name) not in passed]
+    passed = {selection.partition_end(name) for name in acked}
+    found = [
+        one for one in _newer_below(objects, selection, time) if selection.partition_end(one.name) not in passed
+    ]
     if not found:
         return
     first, *others = found
@@ -61,15 +67,15 @@ def refuse_topic_restart(
     )
 
 
-def _newer_below(objects: Sequence[ObjectFacts], taken: Taken, time: int | None) -> Iterator[_Found]:
+def _newer_below(objects: Sequence[ObjectFacts], selection: ObjectSelection, time: int | None) -> Iterator[_Found]:
     partitions: defaultdict[int, list[ObjectFacts]] = defaultdict(list)
     for item in sorted(objects, key=lambda item: item.object.order):
-        end = taken.partition_end(item.object.name)
+        end = selection.partition_end(item.object.name)
         if end is not None and item.earliest is not None and _has_no_place(item):
             partitions[end].append(item)
     for items in partitions.values():
         for item in items:
-            if item.object.name in taken.late and _is_newer(item, time):
+            if item.object.name in selection.late and _is_newer(item, time):
                 yield _Found(item.object.name, "a file that was applied")
         for item, behind in pairwise(items):
             if _is_newer(item, behind.latest) and item.object.modified > behind.object.modified:

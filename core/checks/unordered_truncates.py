@@ -13,14 +13,18 @@ from collections.abc import Iterable, Sequence
 from lakeward.core.checks.log_restart import LogRestart, lift_place
 from lakeward.core.errors import SourceError
 from lakeward.core.events import NO_SEQUENCE, Position
-from lakeward.core.ledger.objects import SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectSelection, SourceObject
 from lakeward.core.merge.change_log import Record
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.merge.truncates import remembered_truncates
 
 
 def refuse_unordered_truncate(
-    table: str, facts: BatchFacts, taken: Taken, applied: Iterable[SourceObject], records: Iterable[Record]
+    table: str,
+    facts: BatchFacts,
+    selection: ObjectSelection,
+    applied: Iterable[SourceObject],
+    records: Iterable[Record],
 ) -> None:
     """Raise SourceError for a truncate without a place, of a batch or before it, in a topic of several partitions.
 
@@ -29,30 +33,30 @@ def refuse_unordered_truncate(
     came, remembered = sorted(facts.truncates), remembered_truncates(records)
     if not came and not remembered:
         return
-    ends = _ends(taken, [*applied, *(one.object for one in facts.objects)])
+    ends = _ends(selection, [*applied, *(one.object for one in facts.objects)])
     if len(ends) < 2:
         return
     for place in came:
-        if not _tells_place(place, taken.restarts):
+        if not _tells_place(place, selection.restarts):
             name = next(one.object.name for one in facts.objects if one.object.order == place.object)
             raise _refusal(table, f"row {place.row} of {name} is a truncate", ends)
     for place in remembered:
         end = next((end for end in ends if end > place.object), None)
-        others = [one.object.name for one in facts.objects if taken.partition_end(one.object.name) != end]
-        if others and not _tells_place(place, taken.restarts):
+        others = [one.object.name for one in facts.objects if selection.partition_end(one.object.name) != end]
+        if others and not _tells_place(place, selection.restarts):
             raise _refusal(table, f"{others[0]} comes after a truncate of another partition", ends)
 
 
 def is_ordered(
-    truncate: Position, taken: Taken, applied: Iterable[SourceObject], restarts: Sequence[LogRestart]
+    truncate: Position, selection: ObjectSelection, applied: Iterable[SourceObject], restarts: Sequence[LogRestart]
 ) -> bool:
     """Whether the place of a truncate is before or behind each row of these objects, whatever its partition."""
-    return len(_ends(taken, applied)) < 2 or _tells_place(truncate, restarts)
+    return len(_ends(selection, applied)) < 2 or _tells_place(truncate, restarts)
 
 
-def _ends(taken: Taken, objects: Iterable[SourceObject]) -> Sequence[int]:
+def _ends(selection: ObjectSelection, objects: Iterable[SourceObject]) -> Sequence[int]:
     """Return the orders behind the partitions that objects are of."""
-    found = {taken.partition_end(item.name) for item in objects}
+    found = {selection.partition_end(item.name) for item in objects}
     return sorted(end for end in found if end is not None)
 
 

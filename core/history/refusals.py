@@ -26,8 +26,8 @@ def refuse_history(dimension: Dimension, facts: BatchFacts, evolution: Evolution
         raise _cannot(
             dimension, "its deletes are soft", "A version that ended is kept anyway: leave `deletes` out."
         )
-    lacking = [name for name in evolution.absent if name in facts.remaking.columns]
-    if parts := sorted(facts.remaking.must):
+    lacking = [name for name in evolution.absent if name in facts.recomputed.columns]
+    if parts := sorted(facts.recomputed.must):
         found = f"rules make {', '.join(parts)} of several columns, of which an update may send some alone"
         todo = "Nothing was applied. Leave those rules out, let updates send whole rows, or keep a mirror."
         raise _cannot(dimension, found, todo)

@@ -124,8 +124,8 @@ def _check_taken(joined: Joined, name: str, source: Source, table: Dimension) ->
 def _check_not_made(joined: Joined, name: str, source: Source, table: Dimension) -> None:
     """Refuse what the history of a source makes of its columns: it does not tell how a row was at each instant."""
     made = set(table.stored.schema.names) - set(_offered(source, table).schema.names)
-    if taken := sorted(made & set(source.columns.values())):
-        found = f"of {name} {listed(taken)} is taken, which its history adds"
+    if selection := sorted(made & set(source.columns.values())):
+        found = f"of {name} {listed(selection)} is taken, which its history adds"
         todo = "Take columns that feed it: a joined history has kinds of its own. Or look versions up (`at`)."
         raise wrong(joined, found, todo)
 
@@ -183,9 +183,9 @@ def _check_names(joined: Joined, columns: Sequence[Column]) -> None:
     names = [column.name.lower() for column in columns]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise wrong(joined, f"two columns {listed(twice)}", "Give one of them another name.")
-    if taken := [name for name in names if name.startswith(SYSTEM_PREFIX)]:
+    if selection := [name for name in names if name.startswith(SYSTEM_PREFIX)]:
         raise wrong(
-            joined, f"a column {listed(taken)}", f"Names that begin with {SYSTEM_PREFIX} are lakeward's own."
+            joined, f"a column {listed(selection)}", f"Names that begin with {SYSTEM_PREFIX} are lakeward's own."
         )
 
 

@@ -25,7 +25,7 @@ from lakeward.core.merge.fold import columns_of
 Place: TypeAlias = tuple[Key, int]
 """Where a row of a joined table is: its key, and from when it is valid."""
 
-Standing: TypeAlias = Mapping[Key, Versions]
+TableState: TypeAlias = Mapping[Key, Versions]
 """What stands of a joined table, by key: of a mirror one version, of a history those that are asked for."""
 
 
@@ -41,7 +41,7 @@ class Written:
     left: Mapping[Key, str] = field(default_factory=dict)
 
 
-def join(plan: JoinPlan, tables: Tables, changes: Changes, standing: Standing) -> Written:
+def join(plan: JoinPlan, tables: Tables, changes: Changes, standing: TableState) -> Written:
     """Return what a batch writes and removes.
 
     `tables` are the rows of the sources at the commits that the plan names, or as many as are `needed`, and in a
@@ -82,7 +82,7 @@ def over_time(joining: Joining, tables: Tables, keys: Collection[Key], batch: in
     return versions
 
 
-def _of_those_that_show(joining: Joining, standing: Standing, after: Standing) -> Written:
+def _of_those_that_show(joining: Joining, standing: TableState, after: TableState) -> Written:
     """Return what has to be written and removed, of keys whose versions can be shown; the others are left."""
     history = joining.joined.history or History()
     left = {key: why for key, versions in after.items() if (why := beyond(history, versions)) is not None}
@@ -104,7 +104,7 @@ def compared(plan: JoinPlan, versions: Versions, made: Made | None, touch: Touch
     return _after(columns, versions, made, Step(at, _position(plan.batch)))
 
 
-def difference(standing: Standing, after: Standing, keys: Iterable[Key]) -> Written:
+def difference(standing: TableState, after: TableState, keys: Iterable[Key]) -> Written:
     """Return what has to be written and removed, of some keys, so that what stands becomes something else."""
     written: dict[Place, Version] = {}
     removed: set[Place] = set()

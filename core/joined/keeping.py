@@ -20,9 +20,9 @@ from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import NONE_PASSED, JoinPlan, JoinProgress, Passed, SourceState, plan_join
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import BatchFacts
-from lakeward.core.pipeline.job import ATTEMPTS, Watch, unwatched
+from lakeward.core.pipeline.job import ATTEMPTS, StepObserver, no_observer
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Left, Resolved, Standing
+from lakeward.core.ports import Commit, MergeResult, SkippedKeys, TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import FOLLOWING, Evolution, Kind, evolve, with_new_names
 from lakeward.core.text.numbers import format_count
@@ -41,7 +41,7 @@ class JoinedTable(Protocol):
         """What it is called in the lake."""
         ...
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Return what its last commit of ours says; no engine is started."""
         ...
 
@@ -49,11 +49,11 @@ class JoinedTable(Protocol):
         """Return its sources as they are, those that have a commit, seen from how far they were passed."""
         ...
 
-    def resolve(self, plan: JoinPlan, merge: MergePlan) -> Resolved:
+    def resolve(self, plan: JoinPlan, merge: MergePlan) -> MergeResult:
         """Work out what becomes of its rows, of the commits that the plan names; nothing is written."""
         ...
 
-    def commit(self, merge: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, merge: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit; raises CommitConflict where it lost a race."""
         ...
 
@@ -62,7 +62,7 @@ class JoinedTable(Protocol):
 class Joins(Protocol):
     """A lake that can keep joined tables."""
 
-    def standing(self, dimension: Dimension) -> Standing:
+    def standing(self, dimension: Dimension) -> TableState:
         """Return how far a table is; no engine is started."""
         ...
 
@@ -118,25 +118,25 @@ class Joinable:
     when each of them has one.
     """
 
-    standing: Standing = field(default_factory=lambda: Standing(Progress(), None))
+    standing: TableState = field(default_factory=lambda: TableState(Progress(), None))
     table: JoinedTable | None = None
     plan: JoinPlan | None = None
     merge: MergePlan | None = None
     lacking: tuple[TableName, ...] = ()
 
 
-def plan_next(job: JoinJob, watch: Watch = unwatched) -> Joinable:
+def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> Joinable:
     """Decide what the next batch of a joined table will do; nothing is written, and no engine is started.
 
     Raises ConfigError where it cannot be made of its sources as they stand, TableError where the lake
     has another table of its name, and SchemaConflict where what stands cannot follow how it is declared.
     """
-    with watch("believe"):
+    with observe("believe"):
         found = {name: job.target.standing(one) for name, one in job.sources.items()}
     lacking = tuple(name for name, one in found.items() if one.schema is None or not one.progress.batch)
     if lacking:
         return Joinable(lacking=lacking)
-    with watch("decide"):
+    with observe("decide"):
         joining = checked(job.joined, {name: _as_it_stands(job.sources[name], one) for name, one in found.items()})
         table = job.target.joined(joining)
         standing = table.standing()
@@ -146,13 +146,13 @@ def plan_next(job: JoinJob, watch: Watch = unwatched) -> Joinable:
         return Joinable(standing=standing, table=table, plan=plan, merge=merge)
 
 
-def _as_it_stands(source: Dimension, standing: Standing) -> Dimension:
+def _as_it_stands(source: Dimension, standing: TableState) -> Dimension:
     """Return a source with the columns that it has, by the names that they get with its next batch."""
     found = standing.schema or source.schema
     return replace(source, schema=with_new_names(found, source.policies.renames))
 
 
-def progress_of(joining: Joining, standing: Standing) -> JoinProgress | None:
+def progress_of(joining: Joining, standing: TableState) -> JoinProgress | None:
     """Return how far a joined table has passed its sources, or None where nothing stands yet.
 
     Raises TableError where what stands is no joined table.
@@ -168,7 +168,7 @@ def progress_of(joining: Joining, standing: Standing) -> JoinProgress | None:
     return None
 
 
-def merge_of(plan: JoinPlan, standing: Standing) -> MergePlan:
+def merge_of(plan: JoinPlan, standing: TableState) -> MergePlan:
     """Return a plan of a joined table in the words of all tables, with how its columns change.
 
     Raises SchemaConflict where what stands has other columns than it is declared with, and nothing can follow.
@@ -189,7 +189,7 @@ def merge_of(plan: JoinPlan, standing: Standing) -> MergePlan:
     )
 
 
-def _evolution(plan: JoinPlan, standing: Standing) -> Evolution:
+def _evolution(plan: JoinPlan, standing: TableState) -> Evolution:
     dimension, before = plan.joining.dimension, standing.progress
     assert standing.schema is not None  # noqa: S101
     evolution = evolve(standing.schema, dimension.schema, FOLLOWING, dimension.key)
@@ -218,7 +218,7 @@ def _ways(dimension: Dimension, was: str | None) -> str:
     return f" ({told})" if told else ""
 
 
-def keep_up(job: JoinJob, watch: Watch = unwatched) -> JoinReport | None:
+def keep_up(job: JoinJob, observe: StepObserver = no_observer) -> JoinReport | None:
     """Bring a joined table to where its sources are, in one commit; None where it is there.
 
     Keys of a history whose versions break a rule are left as they stand: others have altered them, or a source has
@@ -228,25 +228,25 @@ def keep_up(job: JoinJob, watch: Watch = unwatched) -> JoinReport | None:
     """
     for _ in range(job.attempts - 1):
         try:
-            return _keep_up(job, watch)
+            return _keep_up(job, observe)
         except CommitConflict:
             continue
-    return _keep_up(job, watch)
+    return _keep_up(job, observe)
 
 
-def _keep_up(job: JoinJob, watch: Watch) -> JoinReport | None:
-    found = plan_next(job, watch)
+def _keep_up(job: JoinJob, observe: StepObserver) -> JoinReport | None:
+    found = plan_next(job, observe)
     merge = found.merge
     if found.plan is None or found.table is None or merge is None:
         return None
-    with watch("resolve"):
+    with observe("resolve"):
         resolved = found.table.resolve(found.plan, merge)
     try:
         error = None if resolved.left is None else _left(job.joined, resolved.left)
         if error is not None and not resolved.written and not resolved.removed:
             raise error
         progress = _progress_after(found.plan, found.standing.progress, resolved)
-        with watch("commit"):
+        with observe("commit"):
             job.check()
             commit = found.table.commit(merge, resolved, progress)
     finally:
@@ -267,7 +267,7 @@ def cautions(joined: Joined, progress: Progress) -> Sequence[str]:
     return () if progress.joined is None else JoinProgress.from_json(progress.joined).unshown.words(joined)
 
 
-def _left(joined: Joined, left: Left) -> TableError:
+def _left(joined: Joined, left: SkippedKeys) -> TableError:
     keys = format_count(left.keys, "key")
     altered = (
         f"Others have altered the joined table: `lakeward verify --history {joined.name}` names such keys. Put "
@@ -285,7 +285,7 @@ def _left(joined: Joined, left: Left) -> TableError:
     )
 
 
-def _progress_after(plan: JoinPlan, before: Progress, resolved: Resolved) -> Progress:
+def _progress_after(plan: JoinPlan, before: Progress, resolved: MergeResult) -> Progress:
     dimension = plan.joining.dimension
     return replace(
         before,
@@ -300,7 +300,7 @@ def _progress_after(plan: JoinPlan, before: Progress, resolved: Resolved) -> Pro
     )
 
 
-def _passed(plan: JoinPlan, before: Progress, resolved: Resolved) -> JoinProgress:
+def _passed(plan: JoinPlan, before: Progress, resolved: MergeResult) -> JoinProgress:
     """Return how far the sources are passed: where keys are left as they stand, not further than before."""
     passed = plan.progress
     if resolved.left is not None:

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from lakeward.core.plan import MergePlan
 
 
-class Twin(NamedTuple):
+class DuplicateObject(NamedTuple):
     """An object, and one before it that has the same content."""
 
     object: str
     of: str
 
 
-def first_twin(plan: MergePlan, seen: Iterable[SourceObject]) -> Twin | None:
+def first_twin(plan: MergePlan, seen: Iterable[SourceObject]) -> DuplicateObject | None:
     """Return the first object of a batch whose content another has, of the batch or of those seen, or None.
 
     Of a table with a key none is told: a source that does the same thing twice writes the same
@@ -31,7 +31,7 @@ def first_twin(plan: MergePlan, seen: Iterable[SourceObject]) -> Twin | None:
         if content is None or not found.rows:
             continue
         if known.setdefault(content, item.name) != item.name:
-            return Twin(item.name, known[content])
+            return DuplicateObject(item.name, known[content])
     return None
 
 

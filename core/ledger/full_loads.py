@@ -17,7 +17,7 @@ from lakeward.core.progress import Progress
 from lakeward.core.text.numbers import format_count
 
 if TYPE_CHECKING:
-    from lakeward.core.ledger.objects import Past, SourceObject
+    from lakeward.core.ledger.objects import ObjectHistory, SourceObject
 
 Numbering: TypeAlias = Callable[[str], tuple[str, int] | None]
 """Tells from the name of a file of a full load its series and its number there, which begin with 1."""
@@ -46,7 +46,7 @@ UNNAMED: Final = Naming()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reload:
+class ReloadRequest:
     """Word of an operator: a full load that begins `epoch` takes the place of all rows; who, why and when.
 
     Changes at or below the order `cut` are of the epochs before. The newest word of an epoch
@@ -62,7 +62,7 @@ class Reload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class LoadCompletion:
     """Word of an operator: these versions of objects are the full load of an epoch, and all of it."""
 
     epoch: int
@@ -75,7 +75,7 @@ _SECOND: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class LoadStatus:
     """What the task that loads a table says of its last full load: when it began and ended, and its rows.
 
     Times are in microseconds since 1970; one that has not ended, or failed, has no end.
@@ -95,8 +95,8 @@ class Told:
 class Load:
     """A full load that a table waits for, before it is looked for.
 
-    `since` says when an operator asked for it, and `cut` as `Reload` does; `whole` are the
-    versions of `Whole`. `settles` is how long nothing of a snapshot may change, in microseconds.
+    `since` says when an operator asked for it, and `cut` as `ReloadRequest` does; `whole` are the
+    versions of `LoadCompletion`. `settles` is how long nothing of a snapshot may change, in microseconds.
     `told` is what its task says, where that can be asked. `older` says what becomes of a snapshot that is
     older than what the table shows.
     """
@@ -106,12 +106,12 @@ class Load:
     cut: int | None = None
     whole: frozenset[str] | None = None
     settles: int | None = None
-    told: Told | None = None
+    told: LoadStatus | None = None
     older: Older = Older.STOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Awaited:
+class AwaitedLoad:
     """A full load that a table waits for, as it was listed: so many objects and bytes of it.
 
     So many objects of changes wait `behind` it. `content` stands for all that was listed, and
@@ -140,14 +140,14 @@ class Awaited:
         return self.since is not None or bool(self.objects and self.lacking)
 
     @property
-    def applied(self) -> Awaited | None:
+    def applied(self) -> AwaitedLoad | None:
         """What is left of it once it was applied: since when what was listed is the same, for what lies behind it.
 
         None behind one that an operator asked for.
         """
         if self.since is not None:
             return None
-        return Awaited(epoch=self.epoch, content=self.content, unchanged=self.unchanged)
+        return AwaitedLoad(epoch=self.epoch, content=self.content, unchanged=self.unchanged)
 
     def words(self) -> str:
         """Return what there is of it and what it waits for, in one line."""
@@ -159,7 +159,10 @@ class Awaited:
 
 
 def awaited_load(
-    snapshots: Snapshots | None, progress: Progress, reloads: Sequence[Reload], wholes: Sequence[Whole]
+    snapshots: Snapshots | None,
+    progress: Progress,
+    reloads: Sequence[ReloadRequest],
+    wholes: Sequence[LoadCompletion],
 ) -> Load | None:
     """Return the full load that must come before anything else of a table is applied, or None."""
     epoch = progress.epoch + 1 if progress.batch else progress.epoch
@@ -173,13 +176,13 @@ def awaited_load(
     return Load(epoch=asked.epoch, since=asked.at, cut=asked.cut, whole=whole)
 
 
-def reload_of(reloads: Iterable[Reload], epoch: int) -> Reload | None:
+def reload_of(reloads: Iterable[ReloadRequest], epoch: int) -> ReloadRequest | None:
     """Return the word that holds for an epoch, or None."""
     found = [word for word in reloads if word.epoch == epoch]
     return found[-1] if found and not found[-1].is_withdrawn else None
 
 
-def is_older(item: SourceObject, past: Past, naming: Naming) -> bool:
+def is_older(item: SourceObject, past: ObjectHistory, naming: Naming) -> bool:
     """Whether an object is of an epoch before the one that the next batch belongs to."""
     cut = past.cut if past.load is None or past.load.cut is None else past.load.cut
     if cut is None or naming.is_load(item.name):
@@ -198,19 +201,19 @@ class Found:
     objects: tuple[SourceObject, ...]
     behind: tuple[SourceObject, ...]
     later: tuple[SourceObject, ...]
-    awaited: Awaited
+    awaited: AwaitedLoad
     is_whole: bool
     skipped: tuple[SourceObject, ...] = ()
 
 
-def older(objects: Iterable[SourceObject], past: Past, naming: Naming) -> tuple[SourceObject, ...]:
+def older(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> tuple[SourceObject, ...]:
     """Return the objects of snapshots that lie before the newest that was applied, without those that were, too."""
     objects = tuple(objects)
     snapshots = _before_the_newest(objects, past, naming)
     return tuple(i for i in objects if naming.snapshot(i.name) in snapshots and not past.has_applied(i))
 
 
-def _before_the_newest(objects: Iterable[SourceObject], past: Past, naming: Naming) -> frozenset[str]:
+def _before_the_newest(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> frozenset[str]:
     """Return which snapshots lie before the newest that was applied; it does not lie before itself.
 
     One lies where its first object does. Names need not tell an order: one of which an object was applied in an
@@ -226,14 +229,14 @@ def _before_the_newest(objects: Iterable[SourceObject], past: Past, naming: Nami
     return frozenset(name for name, place in places.items() if name in left or place < places[newest]) - {newest}
 
 
-def newest_snapshot(past: Past, naming: Naming) -> SourceObject | None:
+def newest_snapshot(past: ObjectHistory, naming: Naming) -> SourceObject | None:
     """Return the last object of the snapshot that the table shows, where each has names of its own."""
     newest = _newest(past, naming)
     applied = [item for item in past.seen.values() if newest is not None and naming.snapshot(item.name) == newest]
     return max(applied, key=lambda item: item.order, default=None)
 
 
-def _newest(past: Past, naming: Naming) -> str | None:
+def _newest(past: ObjectHistory, naming: Naming) -> str | None:
     places = places_of_snapshots(past.seen.values(), naming)
     return max(places, key=places.__getitem__, default=None)
 
@@ -249,7 +252,13 @@ def places_of_snapshots(objects: Iterable[SourceObject], naming: Naming) -> dict
 
 
 def find_load(
-    table: str, load: Load, ordered: Sequence[SourceObject], past: Past, naming: Naming, *, keeps: bool = True
+    table: str,
+    load: Load,
+    ordered: Sequence[SourceObject],
+    past: ObjectHistory,
+    naming: Naming,
+    *,
+    keeps: bool = True,
 ) -> Found:
     """Look for a load in a listing, in order; `keeps` says that applied objects stay where they are."""
     applied = {item.version for item in past.seen.values()}
@@ -263,7 +272,7 @@ def find_load(
     )
     content, lacking = content_of(ordered), _lacking(load, objects, past, naming, keeps=keeps)
     before = past.awaited
-    awaited = Awaited(
+    awaited = AwaitedLoad(
         epoch=load.epoch,
         since=load.since,
         objects=len(objects),
@@ -282,7 +291,7 @@ def find_load(
 
 
 def _unapplied(
-    load: Load, ordered: Sequence[SourceObject], past: Past, naming: Naming
+    load: Load, ordered: Sequence[SourceObject], past: ObjectHistory, naming: Naming
 ) -> tuple[Sequence[SourceObject], tuple[SourceObject, ...]]:
     """Return the objects of full loads that were not applied as they are, and those that are skipped.
 
@@ -303,7 +312,7 @@ def _unapplied(
 
 
 def _lacking(
-    load: Load, objects: Sequence[SourceObject], past: Past, naming: Naming, *, keeps: bool
+    load: Load, objects: Sequence[SourceObject], past: ObjectHistory, naming: Naming, *, keeps: bool
 ) -> tuple[str, ...]:
     """Return the objects without which a snapshot may be a half one: those of the load before, or of itself before.
 
@@ -322,13 +331,13 @@ def _lacking(
     return () if keeps and not had & names else tuple(sorted(had - names))
 
 
-def is_first(objects: Iterable[SourceObject], past: Past, naming: Naming) -> bool:
+def is_first(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> bool:
     """Whether no other snapshot was applied than that of these objects, in whichever epoch."""
     applied = {naming.snapshot(name) for name in (*past.seen, *_left(past))}
     return applied <= {naming.snapshot(item.name) for item in objects}
 
 
-def _left(past: Past) -> Iterator[str]:
+def _left(past: ObjectHistory) -> Iterator[str]:
     """Return the names of objects that were applied in epochs before."""
     return (version.rsplit(" ", 2)[0] for version in past.left)
 
@@ -344,10 +353,10 @@ def _first_snapshot(
 
 def _has_ended(
     load: Load,
-    awaited: Awaited,
+    awaited: AwaitedLoad,
     objects: Sequence[SourceObject],
     behind: Iterable[SourceObject],
-    past: Past,
+    past: ObjectHistory,
     naming: Naming,
 ) -> bool:
     """Whether nothing of a load can be missing: its task says so, changes lie behind all of it, or it has settled.

@@ -13,7 +13,7 @@ from lakeward.core.text.numbers import format_count
 
 if TYPE_CHECKING:
     from lakeward.core.ledger.full_loads import Naming, Numbering
-    from lakeward.core.ledger.objects import Past, SourceObject
+    from lakeward.core.ledger.objects import ObjectHistory, SourceObject
 
 
 def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:
@@ -28,7 +28,7 @@ def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:
             )
 
 
-def refuse_other_places(table: str, ordered: Iterable[SourceObject], past: Past) -> None:
+def refuse_other_places(table: str, ordered: Iterable[SourceObject], past: ObjectHistory) -> None:
     """Raise SourceError where an applied object has another place now, or a new one has the place of another.
 
     A place is part of the position of each row: rows would count as older, as newer, or as copies of others.
@@ -64,7 +64,7 @@ def refuse_equal_snapshots(table: str, objects: Iterable[SourceObject], naming: 
             )
 
 
-def refuse_late(table: str, unseen: Sequence[SourceObject], past: Past, naming: Naming) -> None:
+def refuse_late(table: str, unseen: Sequence[SourceObject], past: ObjectHistory, naming: Naming) -> None:
     """Raise LEDGER-001 for unseen objects where nothing may appear any more: below the floor, in a whole load.
 
     Of a partition of a topic the floor is its own last object that lies there: other partitions say nothing of it.
@@ -90,7 +90,7 @@ def refuse_late(table: str, unseen: Sequence[SourceObject], past: Past, naming: 
     )
 
 
-def _passed(unseen: Iterable[SourceObject], past: Past, naming: Naming) -> Mapping[str, str]:
+def _passed(unseen: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> Mapping[str, str]:
     """Return the objects below the floor, each with the object that nothing may come before any more."""
     floor = past.floor
     below = [] if floor is None else [item for item in unseen if item.order <= floor]
@@ -117,7 +117,7 @@ def refuse_changes(table: str, changes: Sequence[SourceObject]) -> None:
         )
 
 
-def refuse_older_snapshot(table: str, objects: Sequence[SourceObject], past: Past, naming: Naming) -> None:
+def refuse_older_snapshot(table: str, objects: Sequence[SourceObject], past: ObjectHistory, naming: Naming) -> None:
     """Raise LEDGER-001 for a snapshot that is older than the one that the table shows."""
     newest, about = newest_snapshot(past, naming), [item.name for item in older(objects, past, naming)]
     if newest is not None and about:
@@ -135,7 +135,7 @@ def refuse_older_snapshot(table: str, objects: Sequence[SourceObject], past: Pas
         )
 
 
-def refuse_rewritten(table: str, ordered: Iterable[SourceObject], past: Past) -> None:
+def refuse_rewritten(table: str, ordered: Iterable[SourceObject], past: ObjectHistory) -> None:
     """Raise LEDGER-002 for applied objects that have another size or another content now."""
     let_pass = past.passed("LEDGER-002")
     changed = [
@@ -171,7 +171,7 @@ def _is_rewritten(before: SourceObject, now: SourceObject) -> bool:
     return before.size != now.size or is_other
 
 
-def refuse_gone(table: str, names: Collection[str], past: Past) -> None:
+def refuse_gone(table: str, names: Collection[str], past: ObjectHistory) -> None:
     """Raise LEDGER-003 for objects that were seen, and are gone before they were applied."""
     let_pass = past.passed("LEDGER-003")
     lowest = None if past.start is None else past.floor
@@ -198,7 +198,7 @@ def refuse_gone(table: str, names: Collection[str], past: Past) -> None:
         )
 
 
-def refuse_gap(table: str, unseen: Iterable[SourceObject], past: Past, numbering: Numbering) -> None:
+def refuse_gap(table: str, unseen: Iterable[SourceObject], past: ObjectHistory, numbering: Numbering) -> None:
     """Raise LEDGER-004 where numbers of a full load are missing below an object that would be applied next."""
     fresh = [(place, item.name) for item in unseen if (place := numbering(item.name)) is not None]
     if not fresh:
@@ -228,7 +228,7 @@ def refuse_gap(table: str, unseen: Iterable[SourceObject], past: Past, numbering
         )
 
 
-def refuse_emptied(table: str, names: Collection[str], past: Past) -> None:
+def refuse_emptied(table: str, names: Collection[str], past: ObjectHistory) -> None:
     """Raise LEDGER-005 where none of the objects that were applied is there any more."""
     if not past.seen or past.last is None or past.last in past.passed("LEDGER-005"):
         return
@@ -249,7 +249,7 @@ def refuse_emptied(table: str, names: Collection[str], past: Past) -> None:
 
 
 def refuse_missed(
-    table: str, unseen: Iterable[SourceObject], archived: str | None, past: Past, naming: Naming
+    table: str, unseen: Iterable[SourceObject], archived: str | None, past: ObjectHistory, naming: Naming
 ) -> None:
     """Raise LEDGER-006 where a table begins behind objects that went into the archive; a full load needs none."""
     if archived is None or archived in past.passed("LEDGER-006") or any(naming.is_load(i.name) for i in unseen):

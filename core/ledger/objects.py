@@ -13,7 +13,7 @@ from lakeward.core.checks.log_steps import LogReached
 from lakeward.core.dimension import Older
 from lakeward.core.events import Position
 from lakeward.core.ledger import full_loads, listing_checks
-from lakeward.core.ledger.full_loads import UNNAMED, Awaited, Load, Naming
+from lakeward.core.ledger.full_loads import UNNAMED, AwaitedLoad, Load, Naming
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.core.reporting.failures import Failure
 from lakeward.core.reporting.notices import SentEntry
@@ -99,7 +99,7 @@ class Account:
     batch: int = 0
     alarms: tuple[Alarm, ...] = ()
     acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    awaited: Awaited | None = None
+    awaited: AwaitedLoad | None = None
     failure: Failure | None = None
     verdict: SourceVerdict | None = None
     sent: tuple[SentEntry, ...] = ()
@@ -125,7 +125,7 @@ class Notes:
     alarms: Sequence[Alarm] | None = None
     acked: Mapping[str, frozenset[str]] | None = None
     looked: bool = False
-    awaited: Awaited | None = None
+    awaited: AwaitedLoad | None = None
     has_ended: bool = False
     failure: Failure | None = None
     verdict: SourceVerdict | None = None
@@ -133,7 +133,7 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class ObjectHistory:
     """What is known of a table's objects before they are listed.
 
     `seen` are those of all batches, `last` is the name of the last that was applied, and
@@ -158,7 +158,7 @@ class Past:
     cut: int | None = None
     left: frozenset[str] = frozenset()
     load: Load | None = None
-    awaited: Awaited | None = None
+    awaited: AwaitedLoad | None = None
     now: int = 0
     begins: bool = False
 
@@ -181,7 +181,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ObjectSelection:
     """The objects of the next batch, in order, and what waits behind them.
 
     `others` are the names of files beside them that are none of the source's; `late` are
@@ -215,7 +215,7 @@ class Taken:
     checked: Mapping[str, int] = field(default_factory=dict)
     is_whole: bool = True
     load: int | None = None
-    awaited: Awaited | None = None
+    awaited: AwaitedLoad | None = None
     overtaken: tuple[str, ...] = ()
     columns: Schema | None = None
     is_first: bool = False
@@ -232,7 +232,7 @@ class Taken:
         """The size of the batch."""
         return sum(item.size for item in self.objects)
 
-    def with_more(self, files: int) -> Taken:
+    def with_more(self, files: int) -> ObjectSelection:
         """Return the batch with so many of the objects behind it."""
         more = self.left[:files]
         return replace(
@@ -244,19 +244,19 @@ class Taken:
         )
 
 
-NOTHING_SEEN: Final = Past()
+NOTHING_SEEN: Final = ObjectHistory()
 
 
-def take(
+def select_objects(
     table: str,
     listed: Iterable[SourceObject],
-    past: Past = NOTHING_SEEN,
+    past: ObjectHistory = NOTHING_SEEN,
     limits: Limits | None = None,
     naming: Naming = UNNAMED,
     *,
     keeps: bool = True,
     archived: str | None = None,
-) -> Taken:
+) -> ObjectSelection:
     """Choose the next objects: unseen ones, in order, within the limits; or a full load that is awaited, whole.
 
     `keeps` says that applied objects stay where they are; else they go into an archive. `archived` is one that
@@ -265,7 +265,7 @@ def take(
     """
     ordered = sorted(listed, key=lambda item: (item.order, item.name))
     if past.load is not None:
-        return _take_load(table, past.load, ordered, past, naming, keeps=keeps)
+        return _select_load(table, past.load, ordered, past, naming, keeps=keeps)
     overtaken = [item for item in past.waiting.values() if full_loads.is_older(item, past, naming)]
     waiting = {name: item for name, item in past.waiting.items() if item not in overtaken}
     past = replace(past, waiting=waiting)
@@ -284,7 +284,7 @@ def take(
     listing_checks.refuse_gap(table, unseen, past, naming.number)
     chosen, left = _within(limits or Limits(), unseen)
     is_whole = past.start is None
-    return Taken(
+    return ObjectSelection(
         tuple(chosen),
         len(left),
         sum(item.size for item in left),
@@ -301,7 +301,7 @@ def take(
     )
 
 
-def _late(chosen: Sequence[SourceObject], past: Past, naming: Naming) -> tuple[str, ...]:
+def _late(chosen: Sequence[SourceObject], past: ObjectHistory, naming: Naming) -> tuple[str, ...]:
     """Return the objects that lie before one that was applied already, of their partition of a topic."""
     highest: dict[int | None, int] = {}
     for item in past.seen.values() if chosen else ():
@@ -310,9 +310,9 @@ def _late(chosen: Sequence[SourceObject], past: Past, naming: Naming) -> tuple[s
     return tuple(i.name for i in chosen if i.order < highest.get(naming.partition_end(i.name), i.order))
 
 
-def _take_load(
-    table: str, load: Load, ordered: Sequence[SourceObject], past: Past, naming: Naming, *, keeps: bool
-) -> Taken:
+def _select_load(
+    table: str, load: Load, ordered: Sequence[SourceObject], past: ObjectHistory, naming: Naming, *, keeps: bool
+) -> ObjectSelection:
     """Choose all objects of a full load once it is whole, and nothing before that."""
     found = full_loads.find_load(table, load, ordered, past, naming, keeps=keeps)
     is_dated = all(naming.is_dated(item.name) for item in found.objects)
@@ -326,21 +326,21 @@ def _take_load(
             listing_checks.refuse_emptied(table, (), past)
     overtaken = [item for item in past.waiting.values() if full_loads.is_older(item, past, naming)]
     unapplied = {item.name: item for item in past.waiting.values() if item not in overtaken}
-    taken = Taken(
+    selection = ObjectSelection(
         left=(*found.objects, *found.behind, *found.later),
         aside=found.skipped,
         awaited=found.awaited,
         overtaken=tuple(i.name for i in overtaken),
     )
     if not found.is_whole:
-        return taken
+        return selection
     listing_checks.refuse_equal_orders(table, found.objects)
     behind = (*found.behind, *found.later)
     now_there = {item.name for item in (*found.objects, *behind)}
     listing_checks.refuse_gone(table, now_there, replace(past, waiting=unapplied, seen={}, start=None))
     listing_checks.refuse_gap(table, found.objects, replace(past, seen={}), naming.number)
     return replace(
-        taken,
+        selection,
         objects=found.objects,
         files_left=len(behind),
         bytes_left=sum(item.size for item in behind),
@@ -361,7 +361,7 @@ def _within(limits: Limits, unseen: Sequence[SourceObject]) -> tuple[list[Source
     return chosen, unseen[len(chosen) :]
 
 
-def touched(listed: Iterable[SourceObject], past: Past) -> Sequence[SourceObject]:
+def touched(listed: Iterable[SourceObject], past: ObjectHistory) -> Sequence[SourceObject]:
     """Return the applied objects whose content must be looked at to know whether they were rewritten.
 
     They have the size that they had, another time, and no tag that would tell.
@@ -377,7 +377,7 @@ def touched(listed: Iterable[SourceObject], past: Past) -> Sequence[SourceObject
     return found
 
 
-def _checked(listed: Iterable[SourceObject], past: Past) -> Mapping[str, int]:
+def _checked(listed: Iterable[SourceObject], past: ObjectHistory) -> Mapping[str, int]:
     return {
         item.name: item.modified
         for item in listed
@@ -388,33 +388,33 @@ def _checked(listed: Iterable[SourceObject], past: Past) -> Mapping[str, int]:
     }
 
 
-def is_suspicious(listed: Iterable[SourceObject], past: Past) -> bool:
+def is_suspicious(listed: Iterable[SourceObject], past: ObjectHistory) -> bool:
     """Whether a listing from the mark on lacks even the objects that were applied: then all must be listed."""
     return past.start is not None and not any(item.name in past.seen for item in listed)
 
 
-def until_changed(taken: Taken, now: Mapping[str, SourceObject]) -> Taken:
+def until_changed(selection: ObjectSelection, now: Mapping[str, SourceObject]) -> ObjectSelection:
     """Return the objects before the first that changed while it was read; the rest waits, all of a full load."""
     kept: list[SourceObject] = []
-    for item in taken.objects:
+    for item in selection.objects:
         if now.get(item.name) != item:
             break
         kept.append(item)
-    if taken.load is not None and len(kept) < len(taken.objects):
+    if selection.load is not None and len(kept) < len(selection.objects):
         kept = []
-    left = taken.objects[len(kept) :]
-    files, size = taken.files_left + len(left), taken.bytes_left + sum(item.size for item in left)
-    late = tuple(item.name for item in kept if item.name in taken.late)
-    return Taken(
+    left = selection.objects[len(kept) :]
+    files, size = selection.files_left + len(left), selection.bytes_left + sum(item.size for item in left)
+    late = tuple(item.name for item in kept if item.name in selection.late)
+    return ObjectSelection(
         tuple(kept),
         files,
         size,
-        taken.others,
+        selection.others,
         late,
-        left=(*left, *taken.left),
-        load=taken.load,
-        columns=taken.columns,
-        is_first=taken.is_first,
-        restarts=taken.restarts,
-        partition_end=taken.partition_end,
+        left=(*left, *selection.left),
+        load=selection.load,
+        columns=selection.columns,
+        is_first=selection.is_first,
+        restarts=selection.restarts,
+        partition_end=selection.partition_end,
     )

@@ -11,10 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lakeward.core.errors import AlarmRaised
-from lakeward.core.ledger.full_loads import Awaited, Load
-from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken
+from lakeward.core.ledger.full_loads import AwaitedLoad, Load
+from lakeward.core.ledger.objects import (
+    Account,
+    Notes,
+    ObjectHistory,
+    ObjectRecord,
+    ObjectSelection,
+    ObjectState,
+    SourceObject,
+)
 from lakeward.core.merge.facts import ObjectFacts
-from lakeward.core.ports import Companion, Ledger, Recalled
+from lakeward.core.ports import ChangeLog, ChangeLogState, Ledger
 from lakeward.core.progress import Progress
 from lakeward.core.reporting.alarms import Alarm
 
@@ -98,7 +106,7 @@ def applied_record(found: ObjectFacts, batch: int) -> ObjectRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Books:
+class LedgerWriter:
     """The ledger of a pipeline, and the clock.
 
     Of a table with many objects all are listed once in `whole_every` microseconds; in between
@@ -113,28 +121,28 @@ class Books:
         self,
         table: str,
         progress: Progress,
-        recalled: Recalled,
+        change_log_state: ChangeLogState,
         floor: int | None,
         *,
         load: Load | None = None,
         is_whole: bool = False,
-    ) -> Past:
+    ) -> ObjectHistory:
         """Return what is known of a table's objects; `is_whole` asks for all of them to be listed."""
         account = self._account(table, progress)
-        start = None if is_whole or load is not None else self._start(account, recalled, floor)
+        start = None if is_whole or load is not None else self._start(account, change_log_state, floor)
         vanished = self.ledger.objects(table, ObjectState.VANISHED) if start is None else ()
-        return Past(
-            seen=recalled.objects,
+        return ObjectHistory(
+            seen=change_log_state.objects,
             floor=floor,
             last=progress.object,
-            waiting={name: item for name, item in account.waiting.items() if name not in recalled.objects},
+            waiting={name: item for name, item in account.waiting.items() if name not in change_log_state.objects},
             vanished=frozenset(record.object.name for record in vanished),
             checked=account.checked,
             start=start,
-            acked=recalled.acked(progress.epoch if load is None else load.epoch),
-            cut=recalled.cut(progress.epoch),
+            acked=change_log_state.acked(progress.epoch if load is None else load.epoch),
+            cut=change_log_state.cut(progress.epoch),
             load=load,
-            left=recalled.left,
+            left=change_log_state.left,
             awaited=account.awaited,
             now=self.now(),
             begins=progress.batch == 0,
@@ -151,42 +159,50 @@ class Books:
         if progress.batch == 0:
             return Account()
         records = self.ledger.objects(table, *_WERE_APPLIED)
-        undone = (one.object for one in records if (one.batch or 0) > progress.batch)
-        return Account(waiting={**account.waiting, **{item.name: item for item in undone}})
+        preview = (one.object for one in records if (one.batch or 0) > progress.batch)
+        return Account(waiting={**account.waiting, **{item.name: item for item in preview}})
 
-    def _start(self, account: Account, recalled: Recalled, floor: int | None) -> str | None:
+    def _start(self, account: Account, change_log_state: ChangeLogState, floor: int | None) -> str | None:
         is_due = account.listed is None or self.now() - account.listed >= self.whole_every
-        if floor is None or is_due or len(recalled.objects) <= LISTED_WHOLE:
+        if floor is None or is_due or len(change_log_state.objects) <= LISTED_WHOLE:
             return None
-        return next((item.name for item in recalled.objects.values() if item.order == floor), None)
+        return next((item.name for item in change_log_state.objects.values() if item.order == floor), None)
 
-    def note(self, table: str, past: Past, taken: Taken, recalled: Recalled, at: Progress, of: Companion) -> None:
+    def note(
+        self,
+        table: str,
+        past: ObjectHistory,
+        selection: ObjectSelection,
+        change_log_state: ChangeLogState,
+        at: Progress,
+        of: ChangeLog,
+    ) -> None:
         """Write down what was listed, and what the ledger lacks of the batches."""
         account, now = self.ledger.account(table), self.now()
         is_another = account.batch > at.batch
         after = 0 if is_another else account.batch
         missed = of.applied(at, after) if after < at.batch else ()
-        waits = [item for item in (*taken.objects, *taken.left) if not past.has_applied(item)]
+        waits = [item for item in (*selection.objects, *selection.left) if not past.has_applied(item)]
         fresh = [item for item in waits if is_another or past.waiting.get(item.name) != item]
         notes = Notes(
             anew=is_another,
             records=[
                 *missed,
                 *_records(fresh, ObjectState.SEEN, now),
-                *_records(taken.aside, ObjectState.QUARANTINED, now),
+                *_records(selection.aside, ObjectState.QUARANTINED, now),
             ],
             states={
-                ObjectState.VANISHED: taken.vanished,
-                ObjectState.APPLIED: taken.returned,
-                ObjectState.SUPERSEDED: taken.overtaken,
+                ObjectState.VANISHED: selection.vanished,
+                ObjectState.APPLIED: selection.returned,
+                ObjectState.SUPERSEDED: selection.overtaken,
             },
-            checked=taken.checked,
-            listed=now if taken.is_whole else None,
+            checked=selection.checked,
+            listed=now if selection.is_whole else None,
             batch=at.batch,
-            alarms=None if taken.objects else (),
+            alarms=None if selection.objects else (),
             acked=past.acked,
             looked=True,
-            awaited=taken.awaited,
+            awaited=selection.awaited,
         )
         self.ledger.write(table, notes)
 
@@ -215,7 +231,7 @@ class Books:
         rewritten = [version.rsplit(" ", 2)[0] for version in error.about] if error.code == "LEDGER-002" else ()
         self.ledger.write(table, Notes(alarms=[raised], states={ObjectState.REWRITTEN: rewritten}))
 
-    def said(self, table: str, awaited: Awaited | None) -> None:
+    def said(self, table: str, awaited: AwaitedLoad | None) -> None:
         """Write down that a person saw to what stopped the table, and the full load that it waits for now."""
         self.ledger.write(table, Notes(alarms=(), looked=True, awaited=awaited))
 
@@ -226,7 +242,13 @@ class Books:
         self.ledger.write(table, Notes(states=changed, alarms=(), acked=acked))
 
     def rebuild(
-        self, table: str, progress: Progress, recalled: Recalled, of: Companion, *, keeps_waiting: bool = True
+        self,
+        table: str,
+        progress: Progress,
+        change_log_state: ChangeLogState,
+        of: ChangeLog,
+        *,
+        keeps_waiting: bool = True,
     ) -> Sequence[ObjectRecord]:
         """Make the ledger of a table anew from its batch records, and return these.
 
@@ -234,11 +256,11 @@ class Books:
         not applied, and, of a table that another tool took back, those that it has applied since.
         """
         records = of.applied(progress, 0)
-        known = {*recalled.objects, *(record.object.name for record in records)}
+        known = {*change_log_state.objects, *(record.object.name for record in records)}
         waiting = self._account(table, progress).waiting if keeps_waiting else {}
         waits = [item for name, item in waiting.items() if name not in known]
         every = [*records, *_records(waits, ObjectState.SEEN, self.now())]
-        acked = recalled.acked(progress.epoch)
+        acked = change_log_state.acked(progress.epoch)
         self.ledger.write(table, Notes(anew=True, records=every, batch=progress.batch, alarms=(), acked=acked))
         return records
 

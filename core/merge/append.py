@@ -17,10 +17,10 @@ from lakeward.core.merge.fold import Row
 
 def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Settled:
     """Work out what `delivery` does to a table without a key: a row is written once per fact."""
-    mended = [resolution.mended for resolution in delivery.resolutions if resolution.mended is not None]
+    repaired = [resolution.repaired for resolution in delivery.resolutions if resolution.repaired is not None]
     replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
     written: dict[Key, Row | None] = dict.fromkeys(rows) if replaces else {}
-    written |= {tuple(event.position): _row(dimension, event) for event in mended}
+    written |= {tuple(event.position): _row(dimension, event) for event in repaired}
     new, rejects, copies = without_known_objects(memory, delivery)
     partial = 0
     for event in new:
@@ -33,7 +33,7 @@ def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
         read=len(delivery.events) + len(delivery.rejects),
         duplicates=copies,
         quarantined=len(rejects),
-        applied=sum(row is not None for row in written.values()) - len(mended),
+        applied=sum(row is not None for row in written.values()) - len(repaired),
         unset_as_null=partial,
     )
     return Settled(
@@ -41,7 +41,7 @@ def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
         changes=[],
         bases=[],
         holds=[],
-        closed={r.position: r.mended for r in delivery.resolutions},
+        closed={r.position: r.repaired for r in delivery.resolutions},
         rejects=rejects,
         record=record_of(delivery),
         counts=counts,

@@ -109,7 +109,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class BaseRow:
     """The row of a key, or its absence, before the first remembered event of it."""
 
     key: Key
@@ -180,7 +180,7 @@ class Memory:
     mark: Mark | None = None
     records: list[Record] = field(default_factory=list)
     changes: dict[Position, Change] = field(default_factory=dict)
-    bases: dict[Key, Base] = field(default_factory=dict)
+    bases: dict[Key, BaseRow] = field(default_factory=dict)
     holds: dict[Position, Hold] = field(default_factory=dict)
     closed: dict[Position, ChangeEvent | None] = field(default_factory=dict)
     unsettled: list[ChangeEvent] = field(default_factory=list)
@@ -312,7 +312,7 @@ def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
             has_base = memory.bases.pop(key, None) is not None
             if key in kept and has_base:  # else what stands is the state: all of it waits, or left nothing
                 row = folded.rows.get(key)
-                memory.bases[key] = Base(key, None if row is None or row.is_bare else at_its_end(row), 0)
+                memory.bases[key] = BaseRow(key, None if row is None or row.is_bare else at_its_end(row), 0)
     pin = min(pins, default=None)
     past |= {t.position for t in all_truncates if _is_past(t.position, memory.mark, pin)}
     memory.changes = {p: change for p, change in memory.changes.items() if p not in past}

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 
 from lakeward.core.checks.source_clock import latest
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
-from lakeward.core.merge.change_log import Base, Change, Hold, Memory, Record, Reject
+from lakeward.core.merge.change_log import BaseRow, Change, Hold, Memory, Record, Reject
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.fold import Row
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A person's word on a quarantined event: mended, or given up (`mended` is None)."""
+    """A person's word on a quarantined event: mended, or given up (`repaired` is None)."""
 
     position: Position
-    mended: ChangeEvent | None = None
+    repaired: ChangeEvent | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +56,12 @@ class Settled:
 
     `rows` maps each touched key to its new row, or None where it goes; in a history the row has
     all versions of its key. With `replaces` everything of earlier epochs goes as well, memory and,
-    but for a history, rows. `log_regressions` is that of `Resolved`.
+    but for a history, rows. `log_regressions` is that of `MergeResult`.
     """
 
     rows: dict[Key, Row | None]
     changes: list[Change]
-    bases: list[Base]
+    bases: list[BaseRow]
     holds: list[Hold]
     closed: dict[Position, ChangeEvent | None]
     rejects: list[Reject]

@@ -15,7 +15,7 @@ from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.merge.change_log import UNPLACED, Reason
 from lakeward.core.schema import Schema
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 
 
 class Capability(Enum):
@@ -99,7 +99,7 @@ class BatchFacts:
     does not tell when the load was made. `truncates` are the positions of its truncates.
     `warnings` are how many rows break a quality rule that only warns, by what the rule is called; `cautions` are
     how many of its rows a person should know something of, by what that is in words.
-    `remaking` says how rules make columns of the row that stands. `others` are the messages among the
+    `recomputed` says how rules make columns of the row that stands. `others` are the messages among the
     `skipped` rows that name other tables, `databases` how many rows of the table name each database. `key_halves`
     are the deletes and inserts that are halves of key changes, by what the source says of them. `header` has the
     columns as the last header of a file had them, in this batch or an earlier one: it is empty where that is as
@@ -123,7 +123,7 @@ class BatchFacts:
     truncates: tuple[Position, ...] = ()
     warnings: Mapping[str, int] = field(default_factory=dict)
     cautions: Mapping[str, int] = field(default_factory=dict)
-    remaking: Remaking = field(default_factory=Remaking)
+    recomputed: RecomputedColumns = field(default_factory=RecomputedColumns)
     others: OtherTables | None = None
     databases: Mapping[str, int] = field(default_factory=dict)
     key_halves: int = 0

@@ -91,13 +91,13 @@ class _Transaction:
     """Where rows entered within one transaction, and which rows they cover until those leave.
 
     `moves` are the key changes that were taken in it, by their places and keys, with the rows that they made where
-    they came first. `taken` are those since it began, or began anew.
+    they came first. `selection` are those since it began, or began anew.
     """
 
     entered: set[Key] = field(default_factory=set)
     covered: dict[Key, Row] = field(default_factory=dict)
     moves: dict[Hashable, list[tuple[ChangeEvent, Row]]] = field(default_factory=dict)
-    taken: dict[Hashable, list[ChangeEvent]] = field(default_factory=dict)
+    selection: dict[Hashable, list[ChangeEvent]] = field(default_factory=dict)
 
     def row_of_copy(self, event: ChangeEvent) -> Row | None:
         """Return the row that a key change made where it came first; None for one that comes first."""
@@ -105,7 +105,7 @@ class _Transaction:
 
     def takes_again(self, event: ChangeEvent) -> bool:
         """Return whether a key change was taken since the transaction began."""
-        return any(_is_copy(event, other) for other in self.taken.get(_move(event), ()))
+        return any(_is_copy(event, other) for other in self.selection.get(_move(event), ()))
 
 
 class Fold:
@@ -239,7 +239,7 @@ class Fold:
             return
         if transaction.takes_again(event):
             transaction = self.transactions[event.transaction] = _Transaction(moves=transaction.moves)
-        transaction.taken.setdefault(_move(event), []).append(event)
+        transaction.selection.setdefault(_move(event), []).append(event)
         mover = transaction.covered.pop(old, None)
         if mover is None and self.is_news(old, event):
             mover = self.live(old)

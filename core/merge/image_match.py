@@ -37,14 +37,14 @@ def match(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, deliver
 
     Raises MendError for a mended row that is no insert: a person tells no image.
     """
-    mended = [resolution.mended for resolution in delivery.resolutions if resolution.mended is not None]
-    for event in mended:
+    repaired = [resolution.repaired for resolution in delivery.resolutions if resolution.repaired is not None]
+    for event in repaired:
         if event.operation in _TAKES:
             raise no_image(dimension, delivery.object_of(event.position), event.position.row)
     replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
     new, rejects, copies = without_known_objects(memory, delivery)
     bag = _Bag(dimension.schema.names, {} if replaces else rows)
-    refused = bag.play([*mended, *new])
+    refused = bag.play([*repaired, *new])
     counts = Counts(
         read=len(delivery.events) + len(delivery.rejects),
         duplicates=copies,
@@ -57,7 +57,7 @@ def match(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, deliver
         changes=[],
         bases=[],
         holds=[],
-        closed={r.position: r.mended for r in delivery.resolutions},
+        closed={r.position: r.repaired for r in delivery.resolutions},
         rejects=[*rejects, *refused],
         record=record_of(delivery),
         counts=counts,

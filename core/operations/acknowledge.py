@@ -11,10 +11,10 @@ from lakeward.core.checks.refused_files import REFUSED_ALARM
 from lakeward.core.checks.topic_restart import TOPIC_ALARM
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.pipeline.discovery import load_before, look
-from lakeward.core.pipeline.job import Job, Prepared
+from lakeward.core.pipeline.job import Job, PreparedBatch
 from lakeward.core.pipeline.preparation import prepare
 from lakeward.core.pipeline.steps import put_away
-from lakeward.core.ports import Ack, Standing
+from lakeward.core.ports import Acknowledgement, TableState
 from lakeward.core.reporting.alarms import alarms
 
 F = TypeVar("F")
@@ -48,7 +48,7 @@ def objects_in(code: str, about: Iterable[str]) -> list[str]:
     return sorted({one.rsplit(" ", _NUMBERS[code])[0] if code in _NUMBERS else one for one in about})
 
 
-def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ack:
+def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Acknowledgement:
     """Let the alarm of a table pass that stands under this code; raises ConfigError where none does.
 
     Raises what `job.check` does, before anything is written.
@@ -67,14 +67,14 @@ def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ack:
             found="none does" if raised is None else f"the one that does is {raised.code}: {raised.what}",
             todo="`lakeward status` lists the alarms of the last run. Nothing was changed.",
         )
-    load = load_before(job, standing.progress, job.opened.companion.recall(standing.progress))
+    load = load_before(job, standing.progress, job.opened.change_log.read_state(standing.progress))
     epoch = standing.progress.epoch if load is None else load.epoch
-    made = Ack(code=code, about=raised.about, by=by, reason=reason, at=at, epoch=epoch)
+    made = Acknowledgement(code=code, about=raised.about, by=by, reason=reason, at=at, epoch=epoch)
     job.check()
-    job.opened.companion.write_down(standing.progress, made)
-    if job.books is not None:
-        acked = job.opened.companion.recall(standing.progress).acked(epoch)
-        job.books.let_pass(str(job.dimension.name), raised, acked)
+    job.opened.change_log.record_decision(standing.progress, made)
+    if job.ledger_writer is not None:
+        acked = job.opened.change_log.read_state(standing.progress).acked(epoch)
+        job.ledger_writer.let_pass(str(job.dimension.name), raised, acked)
     return made
 
 
@@ -83,17 +83,17 @@ def rebuild(job: Job[F], *, keeps_waiting: bool = True) -> int:
 
     What waits stays in it, unless somebody has just looked that it is there.
     """
-    if job.books is None:
+    if job.ledger_writer is None:
         return 0
-    table, companion = str(job.dimension.name), job.opened.companion
+    table, change_log = str(job.dimension.name), job.opened.change_log
     progress = job.opened.table.standing().progress
-    recalled = companion.recall(progress)
-    records = job.books.rebuild(table, progress, recalled, companion, keeps_waiting=keeps_waiting)
+    change_log_state = change_log.read_state(progress)
+    records = job.ledger_writer.rebuild(table, progress, change_log_state, change_log, keeps_waiting=keeps_waiting)
     put_away(job, [record.object for record in records])
     return len(records)
 
 
-def _raised(job: Job[F], standing: Standing, code: str, at: int) -> AlarmRaised | None:
+def _raised(job: Job[F], standing: TableState, code: str, at: int) -> AlarmRaised | None:
     """Return the alarm that stands: all objects are listed, as a run would."""
     found = alarms(str(job.dimension.name), standing.progress.ahead, [], [], at)
     if found and code == found[0].code and standing.progress.ahead is not None:
@@ -110,5 +110,5 @@ def _raised(job: Job[F], standing: Standing, code: str, at: int) -> AlarmRaised 
 def _count(job: Job[F]) -> None:
     """Work out the next batch, and no more: some alarms are found where its rows are read."""
     prepared = prepare(job)
-    if isinstance(prepared, Prepared):
+    if isinstance(prepared, PreparedBatch):
         prepared.close()

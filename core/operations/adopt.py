@@ -12,11 +12,11 @@ from typing import Final, TypeVar
 from lakeward.core.checks.batch_checks import refuse_names_alike
 from lakeward.core.dimension import Match
 from lakeward.core.errors import ConfigError, TableError
-from lakeward.core.ledger.objects import Past, SourceObject, digest_of
+from lakeward.core.ledger.objects import ObjectHistory, SourceObject, digest_of
 from lakeward.core.merge.facts import BatchFacts, ObjectFacts
 from lakeward.core.pipeline.job import Job
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Adoption, Commit, Foreign
+from lakeward.core.ports import Adoption, Commit, ExternalTable
 from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import Evolution, evolve
 from lakeward.core.text.numbers import format_count
@@ -38,7 +38,7 @@ class Asked:
     no later file would mend.
     """
 
-    foreign: Foreign
+    foreign: ExternalTable
     applied: Sequence[SourceObject]
     behind: Sequence[SourceObject]
     cautions: Sequence[str] = ()
@@ -59,8 +59,10 @@ def ask(job: Job[F], last: str | None) -> Asked:
             todo="Nothing was changed. Mend that and ask again, or let lakeward make a table of its own: "
             "docs/how-to/adopt.md#what-is-refused",
         )
-    taken = job.source.take(job.dimension, Past(now=0 if job.books is None else job.books.now()))
-    listed = sorted((*taken.objects, *taken.left), key=lambda item: (item.order, item.name))
+    selection = job.source.select_objects(
+        job.dimension, ObjectHistory(now=0 if job.ledger_writer is None else job.ledger_writer.now())
+    )
+    listed = sorted((*selection.objects, *selection.left), key=lambda item: (item.order, item.name))
     place = _place(job, listed, last)
     cautions = () if job.dimension.key else (_KEYLESS,)
     return Asked(foreign=foreign, applied=listed[:place], behind=listed[place:], cautions=cautions)
@@ -91,11 +93,11 @@ def adopt(job: Job[F], asked: Asked) -> Commit:
         key=dimension.key,
         digest=digest_of(asked.applied),
     )
-    job.opened.companion.recall(Progress())  # a table that has one already was ours
+    job.opened.change_log.read_state(Progress())  # a table that has one already was ours
     job.check()
     commit = _port(job).adopt(asked.foreign, plan, progress)
-    if job.books is not None:
-        job.books.applied(str(dimension.name), facts.objects, progress.batch)
+    if job.ledger_writer is not None:
+        job.ledger_writer.applied(str(dimension.name), facts.objects, progress.batch)
     return commit
 
 
@@ -109,7 +111,7 @@ def _port(job: Job[F]) -> Adoption:
     return job.opened.adoption
 
 
-def _reasons(job: Job[F], foreign: Foreign) -> Iterator[str]:
+def _reasons(job: Job[F], foreign: ExternalTable) -> Iterator[str]:
     """Return why a table cannot be written as one of ours, in words."""
     dimension = job.dimension
     yield from foreign.refused

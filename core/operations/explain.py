@@ -127,15 +127,15 @@ class _Story:
 
     def folded(self, events: Sequence[ChangeEvent], came: Sequence[int]) -> Iterator[Cells | None]:
         """Yield the same where keys change: what a late event does then depends on other keys and transactions."""
-        fold, taken, newest = self.fold(()), list[ChangeEvent](), _BEFORE_ALL
+        fold, selection, newest = self.fold(()), list[ChangeEvent](), _BEFORE_ALL
         yield _cells(fold.live(self.known.key))
         for index in came:
-            taken.append(events[index])
+            selection.append(events[index])
             if events[index].position > newest:
                 newest = events[index].position
                 self.take(fold, events[index])
             else:
-                fold = self.fold(taken)
+                fold = self.fold(selection)
             yield _cells(fold.live(self.known.key))
 
     def fold(self, events: Iterable[ChangeEvent]) -> Fold:

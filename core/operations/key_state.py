@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
-from lakeward.core.merge.change_log import HOLDING, Base, Reason
+from lakeward.core.merge.change_log import HOLDING, BaseRow, Reason
 from lakeward.core.merge.fold import Row
 from lakeward.core.progress import Progress
 
@@ -70,7 +70,7 @@ class Known:
     refused: Sequence[Refused] = ()
     stored: Stored | None = None
     gone: Stored | None = None
-    base: Base | None = None
+    base: BaseRow | None = None
     objects: Mapping[int, str] = field(default_factory=dict)
     made: Mapping[int, Made] = field(default_factory=dict)
     has_loads: bool = False

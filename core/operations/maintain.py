@@ -9,12 +9,12 @@ from typing import TypeVar
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.merge.facts import Capability
 from lakeward.core.pipeline.job import Job
-from lakeward.core.ports import Care, Cared, LayoutChange, StagingArea
+from lakeward.core.ports import LayoutChange, MaintenancePolicy, MaintenanceReport, StagingArea
 
 F = TypeVar("F")
 
 
-def maintain(job: Job[F], care: Care, *, is_dry: bool = False) -> Cared:
+def maintain(job: Job[F], policy: MaintenancePolicy, *, is_dry: bool = False) -> MaintenanceReport:
     """Take care of a table, or (`is_dry`) only tell what that would do; one that was never written needs none.
 
     What its settings say of how it is made comes first, so that files which are written anew are written so.
@@ -30,13 +30,13 @@ def maintain(job: Job[F], care: Care, *, is_dry: bool = False) -> Cared:
         )
     before = job.opened.table.standing()
     if before.schema is None:
-        return Cared(orphans=_staged(job, is_dry=is_dry))
+        return MaintenanceReport(orphans=_staged(job, is_dry=is_dry))
     if before.progress.joined is None:  # a joined table remembers nothing
-        job.opened.companion.recall(before.progress)
+        job.opened.change_log.read_state(before.progress)
     changes = _layout(job, is_dry=is_dry)
     if not is_dry:
         job.check()
-    cared = found.maintain(care, is_dry=is_dry)
+    cared = found.maintain(policy, is_dry=is_dry)
     cared = replace(cared, layout=changes, orphans=(*cared.orphans, *_staged(job, is_dry=is_dry)))
     after = job.opened.table.standing()
     if after.progress != before.progress:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from lakeward.core.errors import CommitConflict, ConfigError, SourceError
-from lakeward.core.ledger.full_loads import Reload, reload_of
+from lakeward.core.ledger.full_loads import ReloadRequest, reload_of
 from lakeward.core.merge.facts import Capability
 from lakeward.core.operations.acknowledge import rebuild
 from lakeward.core.pipeline.job import Job
-from lakeward.core.ports import Standing, Undone, Version, Versions
+from lakeward.core.ports import RollbackPreview, TableState, Version, Versions
 from lakeward.core.text.numbers import format_count
 
 F = TypeVar("F")
@@ -25,27 +25,27 @@ def versions(job: Job[F]) -> Sequence[Version]:
     return _kept(job).versions()
 
 
-def ask(job: Job[F], name: str) -> Undone:
+def ask(job: Job[F], name: str) -> RollbackPreview:
     """Return what it means to take a table back to a commit, changing nothing.
 
     Raises ConfigError, TableError or SourceError, with the reason, where it cannot be.
     """
-    undone = _kept(job).behind(name)
-    _refuse_reloads(job, undone)
-    _refuse_gone(job, undone)
-    return undone
+    preview = _kept(job).behind(name)
+    _refuse_reloads(job, preview)
+    _refuse_gone(job, preview)
+    return preview
 
 
-def roll_back(job: Job[F], undone: Undone) -> Standing:
+def roll_back(job: Job[F], preview: RollbackPreview) -> TableState:
     """Take a table back, make its ledger anew from what is left, and return how it stands.
 
     A person has seen what is undone, and may have thought for long: raises CommitConflict where that is something
     else by now, and what `job.check` does, before anything is changed.
     """
     kept = _kept(job)
-    _refuse_others(job, undone, kept.behind(undone.version.name))
+    _refuse_others(job, preview, kept.behind(preview.version.name))
     job.check()
-    kept.roll_back(undone)
+    kept.roll_back(preview)
     rebuild(job, keeps_waiting=False)
     return job.opened.table.standing()
 
@@ -61,7 +61,7 @@ def _kept(job: Job[F]) -> Versions:
     return found
 
 
-def _refuse_others(job: Job[F], told: Undone, found: Undone) -> None:
+def _refuse_others(job: Job[F], told: RollbackPreview, found: RollbackPreview) -> None:
     """Refuse to undo what nobody was told of: another process may have gone on meanwhile."""
     if _listed(told) != _listed(found):
         raise CommitConflict(
@@ -74,25 +74,25 @@ def _refuse_others(job: Job[F], told: Undone, found: Undone) -> None:
         )
 
 
-def _listed(undone: Undone) -> tuple[object, ...]:
+def _listed(preview: RollbackPreview) -> tuple[object, ...]:
     """Return what a person is told, in no order: tables list it as its files come."""
-    return undone.version.progress, undone.batches, undone.by_hand, {*undone.objects}, {*undone.words}
+    return preview.version.progress, preview.batches, preview.by_hand, {*preview.objects}, {*preview.words}
 
 
-def _refuse_reloads(job: Job[F], undone: Undone) -> None:
+def _refuse_reloads(job: Job[F], preview: RollbackPreview) -> None:
     """Refuse to forget that a full load was asked for: its files would be taken for those of the epoch before."""
-    reloads = [word for word in undone.words if isinstance(word, Reload)]
+    reloads = [word for word in preview.words if isinstance(word, ReloadRequest)]
     if any(reload_of(reloads, word.epoch) is not None for word in reloads):
         raise ConfigError(
-            f"{job.dimension.name}: a reload was asked for after {undone.version.name}",
+            f"{job.dimension.name}: a reload was asked for after {preview.version.name}",
             found="the changes between the two are of a full load that another has replaced",
             todo="Nothing was changed. It can be taken back to the last commit before the load, or be loaded anew.",
         )
 
 
-def _refuse_gone(job: Job[F], undone: Undone) -> None:
+def _refuse_gone(job: Job[F], preview: RollbackPreview) -> None:
     """Refuse where objects that are to be applied again are not there any more, in an archive, say."""
-    wanted = {found.object.name: found.object for found in undone.objects}
+    wanted = {found.object.name: found.object for found in preview.objects}
     if gone := job.source.find_missing(job.dimension, [*wanted.values()]):
         files = format_count(len(gone), "file that was applied since is", "files that were applied since are")
         raise SourceError(

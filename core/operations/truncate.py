@@ -13,11 +13,11 @@ from lakeward.core.checks.source_clock import believed
 from lakeward.core.checks.unordered_truncates import is_ordered
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.ledger.objects import SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectSelection, SourceObject
 from lakeward.core.pipeline.discovery import load_before, look
 from lakeward.core.pipeline.job import Job, Report
 from lakeward.core.pipeline.steps import truncate
-from lakeward.core.ports import Ack, Recalled
+from lakeward.core.ports import Acknowledgement, ChangeLogState
 from lakeward.core.progress import Progress
 from lakeward.core.text.numbers import format_count
 
@@ -35,14 +35,14 @@ class _Listing(Generic[F]):
     job: Job[F]
 
     @cached_property
-    def taken(self) -> Taken:
+    def selection(self) -> ObjectSelection:
         """What comes next; nothing where all files are gone, which is let pass with the truncate."""
         try:
-            return look(self.job).taken
+            return look(self.job).selection
         except AlarmRaised as error:
             if error.code != "LEDGER-005":
                 raise
-            return Taken()
+            return ObjectSelection()
 
 
 def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: int) -> Report:
@@ -53,11 +53,15 @@ def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: in
     put into the order of the table, is yet to come, or no row can be found by it.
     """
     progress = job.opened.table.standing().progress
-    recalled = job.opened.companion.recall(progress)
-    _refuse(job, progress, recalled)
+    change_log_state = job.opened.change_log.read_state(progress)
+    _refuse(job, progress, change_log_state)
     listing = _Listing(job)
     is_now = moment == NOW
-    found = (_now(listing, progress, recalled), at) if is_now else _place(listing, moment, progress, recalled, at)
+    found = (
+        (_now(listing, progress, change_log_state), at)
+        if is_now
+        else _place(listing, moment, progress, change_log_state, at)
+    )
     place, time = found
     if progress.mark is not None and place.mark <= progress.mark:
         raise ConfigError(
@@ -65,17 +69,19 @@ def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: in
             found="what was changed since then is not remembered any more (`lateness`)",
             todo=f"Load the table anew: `lakeward reload {job.dimension.name}`. Nothing was changed.",
         )
-    _refuse_unordered(listing, moment, place, recalled)
+    _refuse_unordered(listing, moment, place, change_log_state)
     report = truncate(job, place, time=time)
     if progress.object is not None:
-        ack = Ack(code="LEDGER-005", about=(progress.object,), by=by, reason=reason, at=at, epoch=progress.epoch)
-        job.opened.companion.write_down(report.progress, ack)
-    if job.books is not None:
-        job.books.said(report.table, None)
+        ack = Acknowledgement(
+            code="LEDGER-005", about=(progress.object,), by=by, reason=reason, at=at, epoch=progress.epoch
+        )
+        job.opened.change_log.record_decision(report.progress, ack)
+    if job.ledger_writer is not None:
+        job.ledger_writer.said(report.table, None)
     return report
 
 
-def _refuse(job: Job[F], progress: Progress, recalled: Recalled) -> None:
+def _refuse(job: Job[F], progress: Progress, change_log_state: ChangeLogState) -> None:
     """Refuse what cannot be truncated: a table without rows, without a key, or that will be loaded anew."""
     name = job.dimension.name
     if not progress.batch or not job.dimension.key:
@@ -84,17 +90,17 @@ def _refuse(job: Job[F], progress: Progress, recalled: Recalled) -> None:
             found="it has no key, so its rows have no order" if progress.batch else "nothing was applied yet",
             todo=f"`lakeward reload {name}` replaces all rows." if progress.batch else "Nothing was changed.",
         )
-    if job.dimension.snapshots is None and load_before(job, progress, recalled) is not None:
+    if job.dimension.snapshots is None and load_before(job, progress, change_log_state) is not None:
         raise ConfigError(
             f"{name} waits for a full load, which takes the place of all rows",
             todo="`lakeward reload --withdraw` takes that back. Nothing was changed.",
         )
 
 
-def _refuse_unordered(listing: _Listing[F], moment: str, place: Position, recalled: Recalled) -> None:
+def _refuse_unordered(listing: _Listing[F], moment: str, place: Position, change_log_state: ChangeLogState) -> None:
     """Raise ConfigError for a place that says nothing of the rows of other partitions of a topic."""
-    restarts = LogRestart.all_of(recalled.acked(place.epoch).get(LOG_ALARM, ()))
-    if not is_ordered(place, listing.taken, recalled.objects.values(), restarts):
+    restarts = LogRestart.all_of(change_log_state.acked(place.epoch).get(LOG_ALARM, ()))
+    if not is_ordered(place, listing.selection, change_log_state.objects.values(), restarts):
         raise ConfigError(
             f"{listing.job.dimension.name}: {moment} is not before or behind all rows of its partitions",
             found="its messages tell no place in the log of the source, so each partition has an order of its own",
@@ -102,10 +108,10 @@ def _refuse_unordered(listing: _Listing[F], moment: str, place: Position, recall
         )
 
 
-def _now(listing: _Listing[F], progress: Progress, recalled: Recalled) -> Position:
+def _now(listing: _Listing[F], progress: Progress, change_log_state: ChangeLogState) -> Position:
     """Return a place above all that is applied; raises ConfigError where something waits."""
-    job, taken = listing.job, listing.taken
-    waiting = [item.name for item in (*taken.objects, *taken.left)]
+    job, selection = listing.job, listing.selection
+    waiting = [item.name for item in (*selection.objects, *selection.left)]
     if waiting:
         raise ConfigError(
             f"{job.dimension.name}: {format_count(len(waiting), 'file waits', 'files wait')}, and may lie "
@@ -114,20 +120,24 @@ def _now(listing: _Listing[F], progress: Progress, recalled: Recalled) -> Positi
             todo="Run first if they lie before it. Else name the time of the truncate, or the first file behind "
             "it. Nothing was changed.",
         )
-    last = max((item.order for item in recalled.objects.values()), default=0)
+    last = max((item.order for item in change_log_state.objects.values()), default=0)
     return Position(progress.epoch, _newest(progress), _LAST if _tells_copies(job) else last, _LAST)
 
 
 def _place(
-    listing: _Listing[F], moment: str, progress: Progress, recalled: Recalled, at: int
+    listing: _Listing[F], moment: str, progress: Progress, change_log_state: ChangeLogState, at: int
 ) -> tuple[Position, int | None]:
     """Return the place of a moment, and its time in microseconds since 1970, None where nothing tells."""
     job = listing.job
-    for record in job.opened.companion.applied(progress, 0):
-        if record.object.name == moment and record.least is not None and record.object.name in recalled.objects:
+    for record in job.opened.change_log.applied(progress, 0):
+        if (
+            record.object.name == moment
+            and record.least is not None
+            and record.object.name in change_log_state.objects
+        ):
             place = Position(progress.epoch, max(0, record.least.sequence), record.object.order - 1, _LAST)
             return place, _time(job, record.least)
-    for item in (*listing.taken.objects, *listing.taken.left):
+    for item in (*listing.selection.objects, *listing.selection.left):
         if item.name == moment:
             last = _LAST if _tells_copies(job) else item.order - 1
             place = Position(progress.epoch, _newest(progress), last, _LAST)
@@ -165,7 +175,7 @@ def _least(job: Job[F], item: SourceObject, epoch: int) -> Position | None:
     """Return the place of the first row of an object that waits; of a mirror nobody asks."""
     if job.dimension.history is None:
         return None
-    batch = job.source.read(job.dimension, Taken(objects=(item,)), epoch)
+    batch = job.source.read(job.dimension, ObjectSelection(objects=(item,)), epoch)
     batch.close()
     return batch.facts.least
 

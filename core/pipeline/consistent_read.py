@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CommitConflict
-from lakeward.core.ports import Standing
+from lakeward.core.ports import TableState
 
 R = TypeVar("R")
 
@@ -15,7 +15,7 @@ _TRIES: Final = 5
 """Between two commits lies all the work of a batch, and to read what stands beside a table takes a part of that."""
 
 
-def read_steadily(name: TableName, standing: Callable[[], Standing], read: Callable[[Standing], R]) -> R:
+def read_steadily(name: TableName, standing: Callable[[], TableState], read: Callable[[TableState], R]) -> R:
     """Return what is read of a table and of what stands beside it, given how the table stands.
 
     What stands beside it goes on with it: seen from a batch of before, it looks as if the table had been rolled

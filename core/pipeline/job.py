@@ -9,22 +9,22 @@ from enum import Enum
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.ledger.objects import Past, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
 from lakeward.core.ledger.other_tables import OtherTables
-from lakeward.core.ledger.writer import Books
+from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
+    ChangeLogState,
     Entry,
+    MergeResult,
     Notice,
     Opened,
     Queue,
-    Recalled,
-    Resolved,
     Source,
-    Standing,
     Statistics,
+    TableState,
 )
 from lakeward.core.progress import Progress
 
@@ -45,11 +45,11 @@ STEPS: Final = (
 )
 """The steps of a batch."""
 
-Watch: TypeAlias = Callable[[str], AbstractContextManager[object]]
+StepObserver: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Given the name of a step, returns what to enter before it and leave after it."""
 
 
-def unwatched(_step: str) -> AbstractContextManager[object]:
+def no_observer(_step: str) -> AbstractContextManager[object]:
     """Watch nothing."""
     return nullcontext()
 
@@ -59,12 +59,12 @@ class Beside:
     """Another table that is made of the same objects, and how it stands."""
 
     table: str
-    standing: Callable[[], Standing]
+    standing: Callable[[], TableState]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Generic[F]):
-    """One table, where its changes come from, and the notices that called for it; `books` keep the ledger.
+    """One table, where its changes come from, and the notices that called for it; `ledger_writer` keep the ledger.
 
     `statistics` are those of the task that loads it, where they can be asked. `standing` looks at the
     table as somebody else would who has not opened it. A batch is worked out `attempts` times, in
@@ -77,39 +77,39 @@ class Job(Generic[F]):
     opened: Opened[F]
     queue: Queue | None = None
     notices: Sequence[Notice] = ()
-    books: Books | None = None
+    ledger_writer: LedgerWriter | None = None
     statistics: Statistics | None = None
-    standing: Callable[[], Standing] | None = None
+    standing: Callable[[], TableState] | None = None
     attempts: int = ATTEMPTS
     check: Callable[[], None] = lambda: None
     beside: Sequence[Beside] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Discovery:
     """What waits for a table: where it stands, what it remembers, and what is listed."""
 
-    standing: Standing
-    recalled: Recalled
-    past: Past
-    taken: Taken
+    standing: TableState
+    change_log_state: ChangeLogState
+    past: ObjectHistory
+    selection: ObjectSelection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared(Generic[F]):
+class PreparedBatch(Generic[F]):
     """A batch that is worked out and not yet done; `held_before` it are so many keys."""
 
     plan: MergePlan
     batch: Batch[F]
-    resolved: Resolved
+    resolved: MergeResult
     progress: Progress
-    taken: Taken
+    selection: ObjectSelection
     held_before: int = 0
 
     @property
     def is_last(self) -> bool:
         """Whether all that waited is in this batch; objects that changed while they were read are not."""
-        return not self.taken.files_left and len(self.plan.facts.objects) == len(self.taken.objects)
+        return not self.selection.files_left and len(self.plan.facts.objects) == len(self.selection.objects)
 
     def close(self) -> None:
         """Free what the batch holds."""
@@ -140,13 +140,13 @@ class Report:
 class Settlement:
     """Entries of the quarantine that a person is done with: to be applied as they were mended, or given up."""
 
-    mended: Sequence[Entry] = ()
+    repaired: Sequence[Entry] = ()
     given_up: Sequence[Entry] = ()
 
     @property
     def entries(self) -> Sequence[Entry]:
         """All of them."""
-        return (*self.mended, *self.given_up)
+        return (*self.repaired, *self.given_up)
 
 
 @dataclass(frozen=True, slots=True)

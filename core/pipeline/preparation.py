@@ -25,19 +25,28 @@ from lakeward.core.checks.refused_files import REFUSED_ALARM, refuse_refused_fil
 from lakeward.core.checks.topic_restart import TOPIC_ALARM, refuse_topic_restart
 from lakeward.core.checks.unordered_truncates import refuse_unordered_truncate
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import AlarmRaised, ConservationError, MendError, SourceError
+from lakeward.core.errors import AlarmRaised, ConservationError, RepairError, SourceError
 from lakeward.core.events import Mark
 from lakeward.core.history.snapshot_splice import refuse_in_part
 from lakeward.core.history.stored_options import options_of
 from lakeward.core.ledger.duplicate_objects import first_twin
-from lakeward.core.ledger.objects import Taken, digest_of
+from lakeward.core.ledger.objects import ObjectSelection, digest_of
 from lakeward.core.ledger.other_tables import add_others
 from lakeward.core.merge.change_log import Memory, next_mark
 from lakeward.core.pipeline.direct_load import load_writer
-from lakeward.core.pipeline.discovery import look, recall
-from lakeward.core.pipeline.job import Idle, Job, Look, OthersAlone, Prepared, Settlement, Watch, unwatched
+from lakeward.core.pipeline.discovery import look, read_state
+from lakeward.core.pipeline.job import (
+    Discovery,
+    Idle,
+    Job,
+    OthersAlone,
+    PreparedBatch,
+    Settlement,
+    StepObserver,
+    no_observer,
+)
 from lakeward.core.plan import MergePlan, backwards, plan
-from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Standing
+from lakeward.core.ports import Batch, ChangeLogState, Entry, MergeResult, TableState
 from lakeward.core.progress import Progress
 from lakeward.core.quarantine.repair import check_every
 from lakeward.core.quarantine.replay import columns_with, is_as_written, is_readable_again, not_as_written
@@ -46,75 +55,79 @@ from lakeward.core.schema_changes.evolution import with_new_names
 F = TypeVar("F")
 
 
-def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle | OthersAlone:
+def prepare(job: Job[F], observe: StepObserver = no_observer) -> PreparedBatch[F] | Idle | OthersAlone:
     """Work out the next batch of a table, changing nothing."""
-    return prepare_seen(job, look(job, watch), watch)
+    return prepare_seen(job, look(job, observe), observe)
 
 
 def prepare_seen(
-    job: Job[F], seen: Look, watch: Watch, *, may_write: bool = False
-) -> Prepared[F] | Idle | OthersAlone:
+    job: Job[F], seen: Discovery, observe: StepObserver, *, may_write: bool = False
+) -> PreparedBatch[F] | Idle | OthersAlone:
     """Work out the next batch of what was seen to wait; where it `may_write`, to files that nobody sees."""
-    standing, taken = seen.standing, seen.taken
-    if not taken.objects:
+    standing, selection = seen.standing, seen.selection
+    if not selection.objects:
         refuse_other_options(job.dimension, standing.progress)  # it is not for the next file to find out
-        return Idle.LOADING if taken.awaited is not None and taken.awaited.is_told else Idle.NOTHING
-    epoch = standing.progress.epoch if taken.load is None else taken.load
+        return Idle.LOADING if selection.awaited is not None and selection.awaited.is_told else Idle.NOTHING
+    epoch = standing.progress.epoch if selection.load is None else selection.load
     columns = None if standing.schema is None else as_it_stands(job, standing).schema
-    acked = seen.recalled.acked(epoch)
+    acked = seen.change_log_state.acked(epoch)
     restarts = LogRestart.all_of(acked.get(LOG_ALARM, ()))
-    reached = _reached(seen, taken, epoch)
+    reached = _reached(seen, selection, epoch)
     writer = load_writer(job, seen, epoch) if may_write else None
-    taken = replace(taken, columns=columns, restarts=restarts, reached=reached, load_writer=writer)
-    taken = replace(taken, header=standing.progress.header if taken.load is None else None)
-    with watch("read"):
-        batch = job.source.read(job.dimension, taken, epoch)
+    selection = replace(selection, columns=columns, restarts=restarts, reached=reached, load_writer=writer)
+    selection = replace(selection, header=standing.progress.header if selection.load is None else None)
+    with observe("read"):
+        batch = job.source.read(job.dimension, selection, epoch)
     try:
         refuse_half_load(str(job.dimension.name), batch.facts, seen.past)
         known = standing.progress.databases if standing.progress.epoch == epoch else None
         passed = acked.get(DATABASE_ALARM, ())
         refuse_other_databases(job.dimension.name, batch.facts.databases, known or (), passed)
         refuse_log_restart(job.dimension, batch.facts, reached, restarts)
-        applied, records = seen.recalled.objects.values(), seen.recalled.records
-        refuse_unordered_truncate(str(job.dimension.name), batch.facts, taken, applied, records)
+        applied, records = seen.change_log_state.objects.values(), seen.change_log_state.records
+        refuse_unordered_truncate(str(job.dimension.name), batch.facts, selection, applied, records)
         time = standing.progress.time if standing.progress.epoch == epoch else None
         passed = acked.get(TOPIC_ALARM, ())
-        refuse_topic_restart(job.dimension.name, batch.facts.objects, taken, time, passed)
+        refuse_topic_restart(job.dimension.name, batch.facts.objects, selection, time, passed)
     except (AlarmRaised, SourceError):
         batch.close()
         raise
     if not batch.facts.objects:
         batch.close()
         return Idle.CHANGING if batch.facts.others is None else OthersAlone(batch.facts.others)
-    return work_out(job, Found(standing=standing, recalled=seen.recalled, batch=batch, taken=taken), watch)
+    return work_out(
+        job,
+        Found(standing=standing, change_log_state=seen.change_log_state, batch=batch, selection=selection),
+        observe,
+    )
 
 
-def prepare_release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Prepared[F]:
+def prepare_release(job: Job[F], settled: Settlement, observe: StepObserver = no_observer) -> PreparedBatch[F]:
     """Work out what follows once these entries of the quarantine are settled.
 
     Raises SchemaConflict where mended rows would be put in another order than those that stand, or get other keys.
     """
-    with watch("believe"):
+    with observe("believe"):
         standing = job.opened.table.standing()
-    with watch("recall"):
-        recalled = recall(job, standing.progress)
-    if settled.mended:
+    with observe("recall"):
+        change_log_state = read_state(job, standing.progress)
+    if settled.repaired:
         order_by, key_form = job.source.order_by(job.dimension), job.source.key_form(job.dimension)
         refuse_other_order(job.dimension, standing.schema, standing.progress, order_by)
         refuse_other_key_form(job.dimension, standing.progress, key_form)
-    with watch("read"):
-        dimension = _as_it_will_be(job, standing, recalled, settled.mended)
-        mended = job.source.mend(dimension, settled.mended) if settled.mended else None
-        batch = job.opened.quarantine.waiting(standing.progress, settled.entries, mended)
-        if settled.mended:
+    with observe("read"):
+        dimension = _as_it_will_be(job, standing, change_log_state, settled.repaired)
+        repaired = job.source.repair_row(dimension, settled.repaired) if settled.repaired else None
+        batch = job.opened.quarantine.waiting(standing.progress, settled.entries, repaired)
+        if settled.repaired:
             batch = replace(batch, facts=replace(batch.facts, schema=dimension.schema))
-        again = job.source.remaking(dimension, batch.facts.needs)
-        batch = replace(batch, facts=replace(batch.facts, remaking=again))
-    found = Found(standing=standing, recalled=recalled, batch=batch, settled=settled)
-    return work_out(job, found, watch)
+        again = job.source.recomputed(dimension, batch.facts.needs)
+        batch = replace(batch, facts=replace(batch.facts, recomputed=again))
+    found = Found(standing=standing, change_log_state=change_log_state, batch=batch, settled=settled)
+    return work_out(job, found, observe)
 
 
-def as_it_stands(job: Job[F], standing: Standing) -> Dimension:
+def as_it_stands(job: Job[F], standing: TableState) -> Dimension:
     """Return the dimension with the columns of the table: they are those that a mended row must have."""
     if standing.schema is None:
         return job.dimension
@@ -127,49 +140,51 @@ def replayable(job: Job[F], entries: Sequence[Entry]) -> Sequence[Entry]:
     Raises MendError where that is none, and some show a change that it may not follow.
     """
     standing = job.opened.table.standing()
-    recalled = job.opened.companion.recall(standing.progress)
+    change_log_state = job.opened.change_log.read_state(standing.progress)
     found, refused = [], None
     for entry in entries:
-        if entry.mended is not None:
+        if entry.repaired is not None:
             found.append(entry)
         elif is_as_written(entry):
             try:
-                _as_it_will_be(job, standing, recalled, [entry])
+                _as_it_will_be(job, standing, change_log_state, [entry])
                 found.append(entry)
-            except MendError as error:
+            except RepairError as error:
                 refused = refused or error
     if refused is not None and not found:
         raise refused
     return found
 
 
-def _as_it_will_be(job: Job[F], standing: Standing, recalled: Recalled, entries: Sequence[Entry]) -> Dimension:
+def _as_it_will_be(
+    job: Job[F], standing: TableState, change_log_state: ChangeLogState, entries: Sequence[Entry]
+) -> Dimension:
     """Return the dimension with the columns of the table once these entries are replayed.
 
     Raises MendError for an entry that cannot be: the table may have other columns since it was mended.
     """
     stands = as_it_stands(job, standing)
-    dimension = replace(stands, schema=columns_with(job.dimension, stands.schema, entries, recalled.shown))
-    written = [entry for entry in entries if entry.mended is None]
+    dimension = replace(stands, schema=columns_with(job.dimension, stands.schema, entries, change_log_state.shown))
+    written = [entry for entry in entries if entry.repaired is None]
     if written and job.source.written(stands) != stands:
         raise not_as_written(dimension, written[0], "rules make its columns")
-    check_every(job.source.written(dimension), [entry for entry in entries if entry.mended is not None])
+    check_every(job.source.written(dimension), [entry for entry in entries if entry.repaired is not None])
     return dimension
 
 
 def read_again(job: Job[F], entries: Sequence[Entry]) -> Sequence[Entry]:
     """Return the rows that nobody mended and that fit under the settings as they are now, read from their texts."""
     standing = job.opened.table.standing()
-    recalled = job.opened.companion.recall(standing.progress)
+    change_log_state = job.opened.change_log.read_state(standing.progress)
     dimension = as_it_stands(job, standing)
     found = [entry for entry in entries if is_readable_again(dimension, entry)]
     if not found or job.source.written(dimension) != dimension:
         return []
-    dimension = _as_it_will_be(job, standing, recalled, found)
+    dimension = _as_it_will_be(job, standing, change_log_state, found)
     while found:
         try:
-            job.source.mend(dimension, found)
-        except MendError as error:
+            job.source.repair_row(dimension, found)
+        except RepairError as error:
             before = len(found)
             found = [entry for entry in found if (entry.order, entry.row) not in error.rows]
             if len(found) == before:
@@ -183,31 +198,31 @@ def read_again(job: Job[F], entries: Sequence[Entry]) -> Sequence[Entry]:
 class Found(Generic[F]):
     """What the steps before the decision found."""
 
-    standing: Standing
-    recalled: Recalled
+    standing: TableState
+    change_log_state: ChangeLogState
     batch: Batch[F]
-    taken: Taken = field(default_factory=Taken)
+    selection: ObjectSelection = field(default_factory=ObjectSelection)
     settled: Settlement = field(default_factory=Settlement)
 
 
-def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
+def work_out(job: Job[F], found: Found[F], observe: StepObserver) -> PreparedBatch[F]:
     """Decide what a batch does, and work its rows out; it is closed where that fails."""
     batch = found.batch
-    resolved: Resolved | None = None
+    resolved: MergeResult | None = None
     try:
-        with watch("decide"):
+        with observe("decide"):
             planned = _decided(job, found)
             if planned.evolution.shown:
                 batch = job.opened.quarantine.refuse(planned, batch)
                 planned = replace(planned, facts=batch.facts)
             if planned.splices is not None:
                 refuse_in_part(planned.dimension, planned.facts)
-        with watch("resolve"):
+        with observe("resolve"):
             resolved = job.opened.table.resolve(planned, batch.frame)
             _check_sum(planned, resolved)
             refuse_flood(planned.dimension, resolved.rejects, resolved.counts.read)
             if not planned.releases:
-                refuse_regressions(planned, resolved, found.taken.reached, found.taken.restarts)
+                refuse_regressions(planned, resolved, found.selection.reached, found.selection.restarts)
                 refuse_covered_rows(planned, resolved.counts)
     except BaseException:
         if resolved is not None:
@@ -215,20 +230,20 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
         batch.close()
         raise
     progress = _progress_after(found, planned, resolved)
-    return Prepared(
+    return PreparedBatch(
         plan=planned,
         batch=batch,
         resolved=resolved,
         progress=progress,
-        taken=found.taken,
+        selection=found.selection,
         held_before=found.standing.progress.held,
     )
 
 
-def _reached(seen: Look, taken: Taken, epoch: int) -> LogReached:
+def _reached(seen: Discovery, selection: ObjectSelection, epoch: int) -> LogReached:
     """Return how far a table, and each partition of its topic, has come in the log of its source in this epoch."""
-    progress, records = seen.standing.progress, [r for r in seen.recalled.records if r.is_of(epoch)]
-    told = {item.order: taken.partition_end(item.name) for item in taken.objects}
+    progress, records = seen.standing.progress, [r for r in seen.change_log_state.records if r.is_of(epoch)]
+    told = {item.order: selection.partition_end(item.name) for item in selection.objects}
     ends = {order: end for order, end in told.items() if end is not None}
     if progress.epoch != epoch:
         return LogReached(ends=ends)
@@ -250,7 +265,7 @@ def _reached(seen: Look, taken: Taken, epoch: int) -> LogReached:
 def _partitions_after(found: Found[F], planned: MergePlan) -> Mapping[int, LogReached] | None:
     """Return how far each partition has come in the log of the source, once the batch is committed."""
     before = {} if planned.replaces else found.standing.progress.partitions or {}
-    reached = LogReached(ends=found.taken.reached.ends, partitions=before)
+    reached = LogReached(ends=found.selection.reached.ends, partitions=before)
     for item in planned.facts.objects:
         for span in item.spans:
             reached = reached.after(item.object.order, span)
@@ -263,7 +278,7 @@ def _snapshot_after(found: Found[F], planned: MergePlan) -> SnapshotPlace | None
     reached = LogReached()
     if not planned.replaces:
         progress = found.standing.progress
-        reached = LogReached(snapshot=progress.snapshot, has_begun=found.taken.reached.has_begun)
+        reached = LogReached(snapshot=progress.snapshot, has_begun=found.selection.reached.has_begun)
     for item in planned.facts.objects:
         reached = reduce(LogReached.with_span, item.spans, reached)
     return reached.snapshot
@@ -278,7 +293,7 @@ def _logs_after(found: Found[F], planned: MergePlan) -> tuple[str, ...] | None:
 
 def _decided(job: Job[F], found: Found[F]) -> MergePlan:
     """Return what applying a batch will do; raises as `plan`, `refuse_refused_files` and `refuse_small_load` do."""
-    recalled, progress = found.recalled, found.standing.progress
+    change_log_state, progress = found.change_log_state, found.standing.progress
     releases = frozenset(entry.position for entry in found.settled.entries)
     planned = plan(
         job.dimension,
@@ -286,27 +301,27 @@ def _decided(job: Job[F], found: Found[F]) -> MergePlan:
         progress,
         stored=found.standing.schema,
         capabilities=job.opened.table.capabilities,
-        seen=recalled.objects.values(),
-        records=recalled.records,
-        in_part=recalled.in_part,
-        holds=tuple(hold for hold in recalled.holds if hold.position not in releases),
+        seen=change_log_state.objects.values(),
+        records=change_log_state.records,
+        in_part=change_log_state.in_part,
+        holds=tuple(hold for hold in change_log_state.holds if hold.position not in releases),
         releases=releases,
-        mended=frozenset(entry.position for entry in found.settled.mended),
-        ran=0 if job.books is None else job.books.now(),
-        is_first=found.taken.is_first,
+        repaired=frozenset(entry.position for entry in found.settled.repaired),
+        ran=0 if job.ledger_writer is None else job.ledger_writer.now(),
+        is_first=found.selection.is_first,
     )
     in_log = [item.in_log for item in planned.facts.objects]
     has_order = not (releases or planned.appends)  # without a key nothing is put in order
-    suspects = find_suspects(in_log, found.taken.reached) if has_order else frozenset[int]()
+    suspects = find_suspects(in_log, found.selection.reached) if has_order else frozenset[int]()
     planned = replace(planned, suspect_objects=suspects)
     awaited = planned.epoch + (planned.splices is not None)  # what an operator says is of the next epoch
-    acked = recalled.acked(awaited)
+    acked = change_log_state.acked(awaited)
     refuse_refused_files(planned, progress, acked.get(REFUSED_ALARM, frozenset()))
     refuse_small_load(planned, progress, acked)
     return planned
 
 
-def _check_sum(planned: MergePlan, resolved: Resolved) -> None:
+def _check_sum(planned: MergePlan, resolved: MergeResult) -> None:
     counts, read = resolved.counts, 0 if planned.releases else planned.facts.read
     is_told = sum(resolved.rejects.values()) == counts.quarantined
     if not counts.add_up() or counts.read != read or not is_told:
@@ -317,7 +332,7 @@ def _check_sum(planned: MergePlan, resolved: Resolved) -> None:
         )
 
 
-def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> Progress:
+def _progress_after(found: Found[F], planned: MergePlan, resolved: MergeResult) -> Progress:
     before, facts = found.standing.progress, planned.facts
     objects = [item.object.name for item in facts.objects]
     reached = [position for position in (before.high_water, facts.greatest) if position is not None]
@@ -341,7 +356,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,
         ahead=max(ahead, default=None),
         backwards=before.backwards if planned.releases else backwards(planned, resolved.rejects),
-        twin=before.twin if planned.releases else first_twin(planned, found.recalled.objects.values()),
+        twin=before.twin if planned.releases else first_twin(planned, found.change_log_state.objects.values()),
         sequences=planned.dimension.sequences,
         key=planned.dimension.key,
         match=planned.dimension.match,
@@ -354,8 +369,8 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
         others=add_others(None if planned.replaces else before.others, facts.others),
         databases=add_databases(None if planned.replaces else before.databases, facts.databases),
-        order_by=_setting_after(planned, found.taken.order_by, found.standing.progress.order_by),
-        key_form=_setting_after(planned, found.taken.key_form, found.standing.progress.key_form),
+        order_by=_setting_after(planned, found.selection.order_by, found.standing.progress.order_by),
+        key_form=_setting_after(planned, found.selection.key_form, found.standing.progress.key_form),
         header=_header_after(planned, before.header),
     )
 
@@ -373,7 +388,7 @@ def _header_after(planned: MergePlan, before: tuple[str, ...] | None) -> tuple[s
     return found or None
 
 
-def _numbered_after(planned: MergePlan, resolved: Resolved) -> int | None:
+def _numbered_after(planned: MergePlan, resolved: MergeResult) -> int | None:
     """Return the highest surrogate number that was given once the batch is committed, None where none is."""
     history = planned.dimension.history
     return planned.numbered + resolved.numbered if history is not None and history.has_numbers else None
@@ -382,7 +397,7 @@ def _numbered_after(planned: MergePlan, resolved: Resolved) -> int | None:
 def _mark_after(found: Found[F], planned: MergePlan) -> Mark | None:
     """Return the mark once the batch is committed: it is found from the records of all batches."""
     new = [] if planned.record is None else [planned.record]
-    records = [*found.recalled.records, *new]
+    records = [*found.change_log_state.records, *new]
     loaded = max((item.loaded for item in records), default=0)
     memory = Memory(epoch=planned.epoch, loaded=loaded, mark=found.standing.progress.mark, records=records)
     return next_mark(memory, planned.dimension.lateness)

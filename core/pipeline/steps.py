@@ -14,22 +14,22 @@ from typing import TypeVar
 
 from lakeward.core.errors import AlarmRaised, CommitConflict, LakewardError, TableError
 from lakeward.core.events import Operation, Position
-from lakeward.core.ledger.objects import SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectSelection, SourceObject
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import PARTIAL, BatchFacts, Capability
 from lakeward.core.pipeline.discovery import look, overtaken
 from lakeward.core.pipeline.job import (
     Beside,
+    Discovery,
     Idle,
     Job,
-    Look,
     OthersAlone,
-    Prepared,
+    PreparedBatch,
     Report,
     Settlement,
-    Watch,
-    unwatched,
+    StepObserver,
+    no_observer,
 )
 from lakeward.core.pipeline.preparation import Found, as_it_stands, prepare_release, prepare_seen, work_out
 from lakeward.core.ports import Batch, Entry
@@ -39,20 +39,20 @@ from lakeward.core.quarantine.repair import check_every
 F = TypeVar("F")
 
 
-def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> Report:
-    """Do what was worked out: quarantine, memory, then rows and progress at once; `finish` comes after it.
+def commit_batch(job: Job[F], prepared: PreparedBatch[F], observe: StepObserver = no_observer) -> Report:
+    """Do what was worked out: quarantine, memory, then rows and progress at once; `finish_batch` comes after it.
 
     Raises CommitConflict where the table is not where the batch was worked out for, and what `job.check` does.
     """
     planned, resolved, progress = prepared.plan, prepared.resolved, prepared.progress
-    with watch("hold"):
+    with observe("hold"):
         job.check()
         if (lost := overtaken(job, planned.batch - 1)) is not None:  # nothing of another's memory is touched
             raise lost
         job.opened.quarantine.hold(planned, resolved)
-    with watch("remember"):
-        job.opened.companion.remember(planned, resolved)
-    with watch("commit"):
+    with observe("remember"):
+        job.opened.change_log.record_batch(planned, resolved)
+    with observe("commit"):
         job.check()
         commit = job.opened.table.commit(planned, resolved, progress)
     return Report(
@@ -67,18 +67,18 @@ def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> R
     )
 
 
-def finish(job: Job[F], report: Report, watch: Watch = unwatched) -> None:
+def finish_batch(job: Job[F], report: Report, observe: StepObserver = no_observer) -> None:
     """Do what follows a commit. It is no part of it: were it to fail, the batch is in the table."""
     objects = report.plan.facts.objects
-    with watch("record"):
-        if job.books is not None:
-            job.books.applied(report.table, objects, report.progress.batch)
-    with watch("acknowledge"):
+    with observe("record"):
+        if job.ledger_writer is not None:
+            job.ledger_writer.applied(report.table, objects, report.progress.batch)
+    with observe("acknowledge"):
         if report.is_last:
             acknowledge(job)
-    with watch("trim"):
+    with observe("trim"):
         _trim(job, report.progress)
-    with watch("archive"):
+    with observe("archive"):
         put_away(job, [found.object for found in objects])
 
 
@@ -91,7 +91,7 @@ def _trim(job: Job[F], progress: Progress) -> None:
     if overtaken(job, progress.batch) is not None:
         return
     try:
-        job.opened.companion.trim(progress)
+        job.opened.change_log.trim(progress)
     except (CommitConflict, TableError):
         if overtaken(job, progress.batch) is None:
             raise
@@ -102,9 +102,9 @@ def put_away(job: Job[F], objects: Sequence[SourceObject]) -> None:
     for other in job.beside:
         objects = _had(job, other, objects) if objects else ()
     moved = job.source.archive(job.dimension, objects) if objects else ()
-    if moved and job.books is not None:
+    if moved and job.ledger_writer is not None:
         for table in (str(job.dimension.name), *(other.table for other in job.beside)):
-            job.books.archived(table, moved)
+            job.ledger_writer.archived(table, moved)
 
 
 def _had(job: Job[F], other: Beside, objects: Sequence[SourceObject]) -> Sequence[SourceObject]:
@@ -113,7 +113,7 @@ def _had(job: Job[F], other: Beside, objects: Sequence[SourceObject]) -> Sequenc
         at = other.standing().progress
     except LakewardError:  # its own turn says so
         return ()
-    return () if job.books is None else job.books.had(other.table, at, objects)
+    return () if job.ledger_writer is None else job.ledger_writer.had(other.table, at, objects)
 
 
 def acknowledge(job: Job[F]) -> None:
@@ -124,11 +124,11 @@ def acknowledge(job: Job[F]) -> None:
 
 def apply_changes(
     job: Job[F],
-    watch: Watch = unwatched,
+    observe: StepObserver = no_observer,
     on_batch: Callable[[Report], None] = lambda _: None,
     is_stopped: Callable[[], bool] = lambda: False,
     on_others: Callable[[OtherTables], None] = lambda _: None,
-    on_listed: Callable[[Taken], None] = lambda _: None,
+    on_listed: Callable[[ObjectSelection], None] = lambda _: None,
 ) -> Counts:
     """Apply what waits for a table, batch by batch, until nothing does; return the counts.
 
@@ -139,7 +139,7 @@ def apply_changes(
     total, is_acknowledged = Counts(), False
     while not is_stopped():
         is_called = not is_acknowledged and any(notice.receipt for notice in job.notices)
-        report = _retried(job, partial(_apply_one, job, watch, on_listed, is_called=is_called))
+        report = _retried(job, partial(_apply_one, job, observe, on_listed, is_called=is_called))
         if isinstance(report, OthersAlone):
             on_others(report.others)
             if not is_acknowledged:
@@ -151,11 +151,11 @@ def apply_changes(
             break
         total, is_acknowledged = total + report.counts, report.is_last
         on_batch(report)
-        finish(job, report, watch)
+        finish_batch(job, report, observe)
     return total
 
 
-def mend(job: Job[F], entries: Sequence[Entry]) -> None:
+def repair_row(job: Job[F], entries: Sequence[Entry]) -> None:
     """Write down rows of the quarantine as a person mended them; `release` applies them.
 
     It is one write beside the table, and changes nothing of it: its key stays held. Raises
@@ -164,27 +164,29 @@ def mend(job: Job[F], entries: Sequence[Entry]) -> None:
     standing = job.opened.table.standing()
     dimension = as_it_stands(job, standing)
     check_every(job.source.written(dimension), entries)
-    events = job.source.mend(dimension, entries)
+    events = job.source.repair_row(dimension, entries)
     job.check()
-    job.opened.quarantine.mend(standing.progress, entries, events)
+    job.opened.quarantine.repair_row(standing.progress, entries, events)
 
 
-def release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Report:
+def release(job: Job[F], settled: Settlement, observe: StepObserver = no_observer) -> Report:
     """Apply entries of the quarantine as they were mended, or give them up, and what waited behind, in order."""
 
     def once() -> Report:
-        prepared = prepare_release(job, settled, watch)
+        prepared = prepare_release(job, settled, observe)
         try:
-            return carry_out(job, prepared, watch)
+            return commit_batch(job, prepared, observe)
         finally:
             prepared.close()
 
     report = _retried(job, once)
-    finish(job, report, watch)
+    finish_batch(job, report, observe)
     return report
 
 
-def truncate(job: Job[F], place: Position, watch: Watch = unwatched, *, time: int | None = None) -> Report:
+def truncate(
+    job: Job[F], place: Position, observe: StepObserver = no_observer, *, time: int | None = None
+) -> Report:
     """Remove every row that lies below a place, for a truncate that the source did not write down.
 
     In a history they end at its `time`, in microseconds since 1970, or at the run where that is not known. It moves
@@ -193,7 +195,7 @@ def truncate(job: Job[F], place: Position, watch: Watch = unwatched, *, time: in
 
     def once() -> Report:
         standing = job.opened.table.standing()
-        recalled = job.opened.companion.recall(standing.progress)
+        change_log_state = job.opened.change_log.read_state(standing.progress)
         dimension = as_it_stands(job, standing)
         facts = BatchFacts(
             schema=dimension.schema,
@@ -201,23 +203,23 @@ def truncate(job: Job[F], place: Position, watch: Watch = unwatched, *, time: in
             least=place,
             greatest=place,
             needs=frozenset({Capability.TRUNCATE}),
-            may_need=PARTIAL if recalled.in_part else frozenset(),
+            may_need=PARTIAL if change_log_state.in_part else frozenset(),
             truncates=(place,),
         )
         batch = Batch(job.source.truncation(dimension, place, time), facts)
-        prepared = work_out(job, Found(standing=standing, recalled=recalled, batch=batch), watch)
+        prepared = work_out(job, Found(standing=standing, change_log_state=change_log_state, batch=batch), observe)
         try:
-            return carry_out(job, prepared, watch)
+            return commit_batch(job, prepared, observe)
         finally:
             prepared.close()
 
     report = _retried(job, once)
-    finish(job, report, watch)
+    finish_batch(job, report, observe)
     return report
 
 
 def _apply_one(
-    job: Job[F], watch: Watch, on_listed: Callable[[Taken], None], *, is_called: bool
+    job: Job[F], observe: StepObserver, on_listed: Callable[[ObjectSelection], None], *, is_called: bool
 ) -> Report | Idle | OthersAlone:
     """Apply the next batch.
 
@@ -225,31 +227,33 @@ def _apply_one(
     may lie before that part.
     """
     try:
-        seen = look(job, watch)
-        if is_called and not seen.taken.is_whole and not seen.taken.objects:
-            seen = look(job, watch, is_whole=True)
-        on_listed(seen.taken)
-        with watch("note"):
+        seen = look(job, observe)
+        if is_called and not seen.selection.is_whole and not seen.selection.objects:
+            seen = look(job, observe, is_whole=True)
+        on_listed(seen.selection)
+        with observe("note"):
             _note(job, seen)
-        prepared = prepare_seen(job, seen, watch, may_write=True)
+        prepared = prepare_seen(job, seen, observe, may_write=True)
     except AlarmRaised as error:
-        if job.books is not None:
-            job.books.alarm(str(job.dimension.name), error)
+        if job.ledger_writer is not None:
+            job.ledger_writer.alarm(str(job.dimension.name), error)
         raise
-    if not isinstance(prepared, Prepared):
+    if not isinstance(prepared, PreparedBatch):
         return prepared
     try:
-        return carry_out(job, prepared, watch)
+        return commit_batch(job, prepared, observe)
     finally:
         prepared.close()
 
 
-def _note(job: Job[F], seen: Look) -> None:
+def _note(job: Job[F], seen: Discovery) -> None:
     """Write down what was listed, before any of it is read; what a crash left outside the archive goes there."""
-    if job.books is not None:
-        progress, companion = seen.standing.progress, job.opened.companion
-        job.books.note(str(job.dimension.name), seen.past, seen.taken, seen.recalled, progress, companion)
-    put_away(job, seen.taken.leftovers)
+    if job.ledger_writer is not None:
+        progress, change_log = seen.standing.progress, job.opened.change_log
+        job.ledger_writer.note(
+            str(job.dimension.name), seen.past, seen.selection, seen.change_log_state, progress, change_log
+        )
+    put_away(job, seen.selection.leftovers)
 
 
 R = TypeVar("R")

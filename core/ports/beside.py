@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from lakeward.core.ledger.full_loads import Reload, Whole, reload_of
+from lakeward.core.ledger.full_loads import LoadCompletion, ReloadRequest, reload_of
 from lakeward.core.ledger.objects import ObjectRecord, SourceObject
 from lakeward.core.merge.change_log import Hold, Record
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports.tables import Resolved
+from lakeward.core.ports.tables import MergeResult
 from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import SchemaChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ack:
+class Acknowledgement:
     """An alarm that an operator let pass: what of it, who, why, when (microseconds since 1970), in which epoch."""
 
     code: str
@@ -27,12 +27,12 @@ class Ack:
     epoch: int = 1
 
 
-Word: TypeAlias = Ack | Reload | Whole
+OperatorDecision: TypeAlias = Acknowledgement | ReloadRequest | LoadCompletion
 """What an operator said of a table, kept beside it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class ChangeLogState:
     """What a table remembers, as of its last commit.
 
     `objects` are those of its epoch, `left` the versions of those of epochs before. `records` are those of all
@@ -45,24 +45,24 @@ class Recalled:
     holds: tuple[Hold, ...] = ()
     records: Sequence[Record] = ()
     in_part: bool = False
-    words: Sequence[Word] = ()
+    words: Sequence[OperatorDecision] = ()
     shown: Mapping[int, Sequence[SchemaChange]] = field(default_factory=dict)
     left: frozenset[str] = frozenset()
 
     @property
-    def acks(self) -> Sequence[Ack]:
+    def acks(self) -> Sequence[Acknowledgement]:
         """The alarms that were let pass."""
-        return [word for word in self.words if isinstance(word, Ack)]
+        return [word for word in self.words if isinstance(word, Acknowledgement)]
 
     @property
-    def reloads(self) -> Sequence[Reload]:
+    def reloads(self) -> Sequence[ReloadRequest]:
         """The reloads that were asked for."""
-        return [word for word in self.words if isinstance(word, Reload)]
+        return [word for word in self.words if isinstance(word, ReloadRequest)]
 
     @property
-    def wholes(self) -> Sequence[Whole]:
+    def wholes(self) -> Sequence[LoadCompletion]:
         """The full loads that were said to be complete."""
-        return [word for word in self.words if isinstance(word, Whole)]
+        return [word for word in self.words if isinstance(word, LoadCompletion)]
 
     def cut(self, epoch: int) -> int | None:
         """Return the order at or below which changes are of the epochs before, if an operator began it."""
@@ -78,17 +78,17 @@ class Recalled:
         return found
 
 
-class Companion(Protocol):
+class ChangeLog(Protocol):
     """What a table remembers beside its rows, stamped with the batch that it belongs to.
 
     What is stamped above the table's own batch was left by a crash and does not exist.
     """
 
-    def recall(self, progress: Progress) -> Recalled:
+    def read_state(self, progress: Progress) -> ChangeLogState:
         """Return what is remembered up to the table's batch."""
         ...
 
-    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+    def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
         """Write the batch record and what the batch leaves to remember."""
         ...
 
@@ -96,7 +96,7 @@ class Companion(Protocol):
         """Forget what can no longer matter to a table that stands there."""
         ...
 
-    def write_down(self, progress: Progress, word: Word) -> None:
+    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
         """Write down what an operator said; the table need not exist yet."""
         ...
 

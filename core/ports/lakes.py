@@ -9,11 +9,11 @@ from typing import Generic, Protocol
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Key
 from lakeward.core.operations.key_state import Known
-from lakeward.core.ports.beside import Companion
+from lakeward.core.ports.beside import ChangeLog
 from lakeward.core.ports.frames import F
 from lakeward.core.ports.quarantine import Quarantine
 from lakeward.core.ports.reading import Reading, Verification
-from lakeward.core.ports.tables import DirectLoads, Standing, Table
+from lakeward.core.ports.tables import DirectLoads, Table, TableState
 from lakeward.core.ports.upkeep import Adoption, Layout, Maintenance, Versions
 from lakeward.core.schema_changes.evolution import Recorded
 
@@ -31,7 +31,7 @@ class Opened(Generic[F]):
 
     name: str
     table: Table[F]
-    companion: Companion
+    change_log: ChangeLog
     quarantine: Quarantine[F]
     versions: Versions | None = None
     maintenance: Maintenance | None = None
@@ -46,7 +46,7 @@ class Opened(Generic[F]):
 class Target(Protocol[F]):
     """A lake: tables of one format under one catalog."""
 
-    def standing(self, dimension: Dimension) -> Standing:
+    def standing(self, dimension: Dimension) -> TableState:
         """Return how far a table is; it is not opened, and no engine is started."""
         ...
 

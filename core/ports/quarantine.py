@@ -10,7 +10,7 @@ from lakeward.core.events import Operation, Position, Unset
 from lakeward.core.merge.change_log import HOLDING, Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports.frames import Batch, F
-from lakeward.core.ports.tables import Resolved
+from lakeward.core.ports.tables import MergeResult
 from lakeward.core.progress import Progress
 
 Written: TypeAlias = str | Unset | None
@@ -30,7 +30,7 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mended:
+class RepairedRow:
     """What a person made of a row in quarantine: its cells by column, as the source writes them.
 
     `time` is the commit time, as a text, of a row that had none, and `sequence` its sequence where
@@ -50,7 +50,7 @@ class Entry:
 
     A key is a list in JSON: the texts of its parts.
     `time` is its source time in microseconds since 1970, and `since` when it was put there, 0 where its table
-    does not know. One that is `mended` waits to be replayed.
+    does not know. One that is `repaired` waits to be replayed.
     What waits behind it may be key changes, which hold their other keys, too: it `also_holds` those.
     One that `is_waiting` is not in quarantine: it sends a part of a row, and waits for the rest.
     """
@@ -69,7 +69,7 @@ class Entry:
     text: str
     time: int | None = None
     waits: int = 0
-    mended: Mended | None = None
+    repaired: RepairedRow | None = None
     other_key: str | None = None
     also_holds: tuple[str, ...] = ()
     is_waiting: bool = False
@@ -105,7 +105,7 @@ class Quarantine(Protocol[F]):
         """
         ...
 
-    def hold(self, plan: MergePlan, resolved: Resolved) -> None:
+    def hold(self, plan: MergePlan, resolved: MergeResult) -> None:
         """Write what the batch could not apply, and what a person gave up."""
         ...
 
@@ -117,10 +117,10 @@ class Quarantine(Protocol[F]):
         """Return the events that send a part of a row and wait for the rest, oldest first; no engine is started."""
         ...
 
-    def mend(self, progress: Progress, entries: Sequence[Entry], events: F) -> None:
+    def repair_row(self, progress: Progress, entries: Sequence[Entry], events: F) -> None:
         """Write down what a person mended, until it is replayed; raises MendError where a key is another."""
         ...
 
-    def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: F | None) -> Batch[F]:
+    def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: F | None) -> Batch[F]:
         """Return the events that these entries hold no more, and those that were mended."""
         ...

@@ -68,7 +68,7 @@ class Ledger(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class LeaseGrant:
     """For how long somebody has a lease: until a time of his own clock, in microseconds since 1970.
 
     `owner` is a text that is nobody else's; where the lease was taken away by hand it is empty. `fence` is
@@ -88,15 +88,15 @@ class Lease(Protocol):
     Raises ConfigError where it cannot be asked as it is, StoreUnreachable where it does not answer.
     """
 
-    def take(self, lease: str, owner: str) -> Term:
+    def take(self, lease: str, owner: str) -> LeaseGrant:
         """Return a term of this owner, or that of another who has it: his clock may say that it is not over."""
         ...
 
-    def renew(self, term: Term) -> Term:
+    def renew(self, term: LeaseGrant) -> LeaseGrant:
         """Return the term made longer; one with another fence where somebody has taken it since."""
         ...
 
-    def give_back(self, term: Term) -> None:
+    def give_back(self, term: LeaseGrant) -> None:
         """Let others have it at once; a term that somebody has taken since is left alone."""
         ...
 

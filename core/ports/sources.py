@@ -8,14 +8,14 @@ from typing import BinaryIO, Protocol, runtime_checkable
 
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.events import Position, Sequences
-from lakeward.core.ledger.full_loads import Told
-from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.ledger.full_loads import LoadStatus
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports.frames import Batch, F
 from lakeward.core.ports.quarantine import Cells, Entry
 from lakeward.core.settings.proposals import Proposal
 from lakeward.core.settings.source_catalogue import SourceTable
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 
 
 class Source(Protocol[F]):
@@ -46,11 +46,11 @@ class Source(Protocol[F]):
         """
         ...
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Return the objects of the next batch; raises AlarmRaised where order or content is in doubt."""
         ...
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[F]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[F]:
         """Read the objects whole. Those that changed meanwhile, and all after them, are left out."""
         ...
 
@@ -73,7 +73,7 @@ class Source(Protocol[F]):
         """Return the dimension with the columns and the key that rows have at the source, mended ones too."""
         ...
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return how rules make columns of the row that stands; `may_need` says what its events may call for."""
         ...
 
@@ -81,7 +81,7 @@ class Source(Protocol[F]):
         """Return a row in quarantine as it was written, column by column; what cannot be told is left out."""
         ...
 
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> F:
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> F:
         """Return mended rows as a frame of events; one that is not mended is read as it was written.
 
         Raises MendError for what does not fit its column.
@@ -144,7 +144,7 @@ class Backlog(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stray:
+class UnroutedRow:
     """A row that does not say of which table it is: from where, why not, its text, and known since when."""
 
     object: str
@@ -154,19 +154,19 @@ class Stray:
     since: int
 
 
-class Strays(Protocol):
+class UnroutedRows(Protocol):
     """Where rows of no table wait for a person: the quarantine of a pipeline as a whole."""
 
-    def strays(self) -> Sequence[Stray]:
+    def unrouted_rows(self) -> Sequence[UnroutedRow]:
         """Return them, in the order of objects and rows."""
         ...
 
-    def discard(self, strays: Sequence[Stray]) -> None:
+    def discard(self, unrouted_rows: Sequence[UnroutedRow]) -> None:
         """Forget rows that a person gave up; no engine is started."""
         ...
 
 
-class Scout(Protocol):
+class SourceProbe(Protocol):
     """Looks at files that nobody configured yet, without an engine."""
 
     def look(self) -> Proposal | None:
@@ -189,7 +189,7 @@ class SourceCatalogue(Protocol):
 class Statistics(Protocol):
     """What the task that writes a source's files says of its full loads, as DMS does of a replication task."""
 
-    def full_load(self, table: TableName) -> Told | None:
+    def full_load(self, table: TableName) -> LoadStatus | None:
         """Return what it says of the last full load of a table, or None where it says nothing.
 
         Raises ConfigError or SourceError where it cannot be asked.

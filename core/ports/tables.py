@@ -17,7 +17,7 @@ from lakeward.core.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TableState:
     """A table as it stands: its progress, its columns (None where it does not exist), its last commit.
 
     `committed` is when that was, in microseconds since 1970.
@@ -29,7 +29,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class SkippedKeys:
     """Keys of a joined history that are left as they stand, for their versions break a rule: how many there are.
 
     `example` says in words of one of them which rule, and by which version. Of so many a version would begin or end
@@ -42,7 +42,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class MergeResult:
     """What carrying out a plan would do, worked out but not done.
 
     `written` and `removed` are the rows that the commit must add and take away; of a history they
@@ -63,7 +63,7 @@ class Resolved:
     held: int = 0
     rejects: Mapping[Reason, int] = field(default_factory=dict)
     log_regressions: Mapping[int, int] = field(default_factory=dict)
-    left: Left | None = None
+    left: SkippedKeys | None = None
     unshown: Unshown = field(default_factory=Unshown)
     detail: Any = None
     way: str = ""
@@ -84,15 +84,15 @@ class Table(Protocol[F_contra]):
 
     capabilities: frozenset[Capability]
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Return what the table's last commit of ours says."""
         ...
 
-    def resolve(self, plan: MergePlan, frame: F_contra) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: F_contra) -> MergeResult:
         """Work out what the plan does to the rows; nothing that a reader sees changes."""
         ...
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit; raises CommitConflict where it lost a race."""
         ...
 

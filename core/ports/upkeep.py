@@ -8,7 +8,7 @@ from typing import Protocol
 
 from lakeward.core.ledger.objects import ObjectRecord
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports.beside import Word
+from lakeward.core.ports.beside import OperatorDecision
 from lakeward.core.ports.tables import Commit
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
@@ -27,7 +27,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undone:
+class RollbackPreview:
     """What a table forgets that is taken back to a version.
 
     `objects` are those of so many `batches` behind it; `by_hand` of these batches have none: a person made
@@ -38,7 +38,7 @@ class Undone:
     objects: Sequence[ObjectRecord] = ()
     batches: int = 0
     by_hand: int = 0
-    words: Sequence[Word] = ()
+    words: Sequence[OperatorDecision] = ()
 
 
 class Versions(Protocol):
@@ -48,14 +48,14 @@ class Versions(Protocol):
         """Return the commits that it can be taken back to, newest first."""
         ...
 
-    def behind(self, name: str) -> Undone:
+    def behind(self, name: str) -> RollbackPreview:
         """Return what taking it back to a commit undoes.
 
         Raises ConfigError or TableError, with the reason, where it cannot be taken back to that.
         """
         ...
 
-    def roll_back(self, undone: Undone) -> None:
+    def roll_back(self, preview: RollbackPreview) -> None:
         """Take rows and progress back in one commit, and then forget what is stamped above them.
 
         Where a crash came in between, the table refuses batches until it is asked again. Raises CommitConflict.
@@ -64,7 +64,7 @@ class Versions(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Care:
+class MaintenancePolicy:
     """How a table is kept in shape; what is None is left alone. Ages are in microseconds, sizes in bytes.
 
     A data file of whose rows this share is `deleted` is written anew, and so are so many `small` files that
@@ -81,7 +81,7 @@ class Care:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cared:
+class MaintenanceReport:
     """What care did, or would do: data files written anew, their bytes, snapshots expired, files removed.
 
     `layout` is what it changed of how the table is made.
@@ -135,7 +135,7 @@ class Layout(Protocol):
 class Maintenance(Protocol):
     """What keeps a table in shape, and changes no row of it; one that declares `maintain` has it."""
 
-    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         """Carry it out, or only tell what it would do; the commit that says how far the table is must stay.
 
         Raises CommitConflict where another writer was there first.
@@ -144,7 +144,7 @@ class Maintenance(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foreign:
+class ExternalTable:
     """A table that another engine wrote: its state, named in the table's own terms, columns, and rows.
 
     So many of the rows have NULL in the key, and so many keys stand `twice` or more, one of them for `example`.
@@ -163,14 +163,14 @@ class Foreign:
 class Adoption(Protocol):
     """What takes over a table that another engine wrote; a format that can has it."""
 
-    def look(self) -> Foreign:
+    def look(self) -> ExternalTable:
         """Look at the table whole, changing nothing.
 
         Raises ConfigError where there is none, or it is one of ours, and TableError where it cannot be read.
         """
         ...
 
-    def adopt(self, foreign: Foreign, plan: MergePlan, progress: Progress) -> Commit:
+    def adopt(self, foreign: ExternalTable, plan: MergePlan, progress: Progress) -> Commit:
         """Write the record of the plan beside the table, then give it our columns and the progress in one commit.
 
         Its rows stay as they are, with NULL in our columns: they are older than every change. Raises CommitConflict

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakeward.core.dimension import Dimension, Ordered
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Operation
 from lakeward.core.merge.change_log import Reason
-from lakeward.core.ports import Entry, Mended, Written
+from lakeward.core.ports import Entry, RepairedRow, Written
 from lakeward.core.text.literals import same_key
 
 FIXABLE: Final = frozenset(
@@ -120,21 +120,21 @@ def check_fixable(dimension: Dimension, entry: Entry) -> None:
     """Raise MendError where a row cannot be mended."""
     found = why_not(dimension, entry)
     if found is not None:
-        raise MendError(f"{_where(dimension, entry)} cannot be fixed", found=found[0], todo=found[1])
+        raise RepairError(f"{_where(dimension, entry)} cannot be fixed", found=found[0], todo=found[1])
 
 
 def check_every(dimension: Dimension, entries: Sequence[Entry]) -> None:
     """Raise MendError where some row cannot be mended, or not into that; it names each of them."""
-    wrong: list[MendError] = []
+    wrong: list[RepairError] = []
     for entry in entries:
         try:
             check_mended(dimension, entry)
-        except MendError as error:
+        except RepairError as error:
             wrong.append(error)
     if len(wrong) == 1:
         raise wrong[0]
     if wrong:
-        raise MendError(
+        raise RepairError(
             f"{dimension.name}: {len(wrong):,} of {len(entries):,} rows cannot be mended so",
             found="\n".join(f"{error.what}: {error.found or error.todo}" for error in wrong),
             todo="Nothing was changed. Correct these rows, or take them out.",
@@ -144,23 +144,23 @@ def check_every(dimension: Dimension, entries: Sequence[Entry]) -> None:
 def check_mended(dimension: Dimension, entry: Entry) -> None:
     """Raise MendError where a row cannot be mended, or not into that."""
     check_fixable(dimension, entry)
-    where, mended = _where(dimension, entry), entry.mended
-    if mended is None:
-        raise MendError(f"{where} is not mended", todo="Mend it first: `lakeward quarantine fix`.")
+    where, repaired = _where(dimension, entry), entry.repaired
+    if repaired is None:
+        raise RepairError(f"{where} is not mended", todo="Mend it first: `lakeward quarantine fix`.")
     allowed = operations(dimension, entry)
-    if mended.operation not in allowed:
-        raise MendError(
-            f"{where} cannot be a row of the operation {mended.operation.value}",
+    if repaired.operation not in allowed:
+        raise RepairError(
+            f"{where} cannot be a row of the operation {repaired.operation.value}",
             todo=f"It may be {', '.join(operation.value for operation in allowed)}.",
         )
-    _check_columns(where, dimension, mended.cells)
-    _check_old_key(where, dimension, entry, mended)
-    for name, given in (("time", mended.time), ("sequence", mended.sequence)):
+    _check_columns(where, dimension, repaired.cells)
+    _check_old_key(where, dimension, entry, repaired)
+    for name, given in (("time", repaired.time), ("sequence", repaired.sequence)):
         called, is_given = _GIVEN[name], given is not None
         if is_given and name not in may_give(dimension, entry):
-            raise MendError(f"{where}: its {called} is known and stays", todo=f"Leave `{name}` out.")
+            raise RepairError(f"{where}: its {called} is known and stays", todo=f"Leave `{name}` out.")
         if not is_given and name in must_give(dimension, entry):
-            raise MendError(
+            raise RepairError(
                 f"{where}: its {called} is not given", todo=f"Write it as `{name}`, as the source does."
             )
 
@@ -171,16 +171,16 @@ def check_same_keys(dimension: Dimension, entry: Entry, key: str | None, old_key
         if was == now:
             continue
         if was is None or now is None or not same_key(dimension, json.loads(was), json.loads(now)):
-            raise MendError(
+            raise RepairError(
                 f"{_where(dimension, entry)} has another {name} now",
                 found=f"it was {was or 'none'}, and is {now or 'none'}",
                 todo=f"The {name} stays as it was. Where it is wrong, give the row up.",
             )
 
 
-def undecided(dimension: Dimension, object_: int | str, row: int) -> MendError:
+def undecided(dimension: Dimension, object_: int | str, row: int) -> RepairError:
     """Return what is wrong with a mended row that may mean more than one row of the table."""
-    return MendError(
+    return RepairError(
         f"{dimension.name}: {object_}, row {row} as it was mended may mean one of two rows",
         found="a row stands on the key that it enters, or was covered there, and the feed does not tell the "
         "transactions apart",
@@ -189,18 +189,18 @@ def undecided(dimension: Dimension, object_: int | str, row: int) -> MendError:
     )
 
 
-def no_image(dimension: Dimension, object_: int | str, row: int) -> MendError:
+def no_image(dimension: Dimension, object_: int | str, row: int) -> RepairError:
     """Return what is wrong with a mended row that is to take away another, which it cannot tell."""
-    return MendError(
+    return RepairError(
         f"{dimension.name}: {object_}, row {row} as it was mended is an update or a delete",
         found="the table has no key, and what a person mends has no image of the row before the change",
         todo="Nothing was applied. Give the row up, and let the source write the change again.",
     )
 
 
-def breaks_history(dimension: Dimension, object_: int | str, row: int, rule: str) -> MendError:
+def breaks_history(dimension: Dimension, object_: int | str, row: int, rule: str) -> RepairError:
     """Return what is wrong with a mended row whose key has versions that break a rule, which is given in words."""
-    return MendError(
+    return RepairError(
         f"{dimension.name}: {object_}, row {row} meets versions of its key that are not right",
         found=rule,
         todo="Nothing was applied. Mend the versions in the table first (docs/how-to/quarantine.md), or give "
@@ -208,9 +208,9 @@ def breaks_history(dimension: Dimension, object_: int | str, row: int, rule: str
     )
 
 
-def is_undated(dimension: Dimension, object_: int | str, row: int, detail: str) -> MendError:
+def is_undated(dimension: Dimension, object_: int | str, row: int, detail: str) -> RepairError:
     """Return what is wrong with a mended row that still does not say from when it counts, as the detail says."""
-    return MendError(
+    return RepairError(
         f"{dimension.name}: {object_}, row {row} as it was mended does not say from when it counts",
         found=detail,
         todo="Nothing was applied. Give the column such a value (`lakeward quarantine fix`), or give the row up.",
@@ -228,7 +228,7 @@ def _check_columns(where: str, dimension: Dimension, cells: Mapping[str, Written
     if strange or lacking:
         found = [f"it has {name}, which the table has not" for name in strange]
         found += [f"it lacks {name}" for name in lacking]
-        raise MendError(
+        raise RepairError(
             f"{where}: its columns are not those of the table",
             found="; ".join(found),
             todo="Every column of the table has a cell, NULL among them; nothing is filled in.",
@@ -236,14 +236,14 @@ def _check_columns(where: str, dimension: Dimension, cells: Mapping[str, Written
     for name in dimension.key:
         if cells[name] is None or cells[name] is UNSET:
             is_ = "be NULL" if cells[name] is None else "be one that was not sent"
-            raise MendError(f"{where}: the key column {name} cannot {is_}", todo="The key stays as it was.")
+            raise RepairError(f"{where}: the key column {name} cannot {is_}", todo="The key stays as it was.")
 
 
-def _check_old_key(where: str, dimension: Dimension, entry: Entry, mended: Mended) -> None:
+def _check_old_key(where: str, dimension: Dimension, entry: Entry, repaired: RepairedRow) -> None:
     """Raise MendError where a change of a key has no old key, or another row has one."""
     wanted = set(dimension.key) if entry.other_key is not None else set()
-    if set(mended.old_key or ()) != wanted:
-        raise MendError(
+    if set(repaired.old_key or ()) != wanted:
+        raise RepairError(
             f"{where}: its old key is not told" if wanted else f"{where} has no old key",
             found=f"the key changed from {entry.other_key}" if wanted else "its key does not change",
             todo="Under [row.old_key] stand " + ", ".join(dimension.key) + ", with their texts before the change."

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import Operation
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.ports import Entry
@@ -17,7 +17,7 @@ from lakeward.core.schema_changes.evolution import Evolution, Kind, SchemaChange
 
 def is_as_written(entry: Entry) -> bool:
     """Whether a row can be applied as it was written, nobody having mended it."""
-    return Reason(entry.reason) is Reason.SCHEMA and entry.mended is None
+    return Reason(entry.reason) is Reason.SCHEMA and entry.repaired is None
 
 
 def is_readable_again(dimension: Dimension, entry: Entry) -> bool:
@@ -25,7 +25,7 @@ def is_readable_again(dimension: Dimension, entry: Entry) -> bool:
     finds_row = bool(dimension.key) or entry.operation in (Operation.INSERT.value, Operation.READ.value)
     is_known = entry.operation is not None or Reason(entry.reason) is Reason.OPERATION
     is_alone = is_known and entry.other_key is None
-    return entry.mended is None and Reason(entry.reason) in _READ_AGAIN and is_alone and finds_row
+    return entry.repaired is None and Reason(entry.reason) in _READ_AGAIN and is_alone and finds_row
 
 
 _READ_AGAIN: Final = frozenset({Reason.CAST, Reason.QUALITY, Reason.OPERATION})
@@ -42,7 +42,7 @@ def columns_with(
     """
     schema = stored
     for entry in entries:
-        if entry.mended is None and not is_as_written(entry):
+        if entry.repaired is None and not is_as_written(entry):
             schema = with_wider_types(dimension, schema)
         if is_as_written(entry):
             if entry.other_key is not None:
@@ -83,9 +83,9 @@ def _followed(dimension: Dimension, stored: Schema, entry: Entry, changes: Seque
     return found
 
 
-def not_as_written(dimension: Dimension, entry: Entry, found: str) -> MendError:
+def not_as_written(dimension: Dimension, entry: Entry, found: str) -> RepairError:
     """Say that a row cannot be applied as it was written."""
-    return MendError(
+    return RepairError(
         f"{dimension.name}: {entry.object}, row {entry.row} cannot be replayed as it was written",
         found=found,
         todo=f'Let the table follow, under [tables."{dimension.name}".schema], and declare the type of a new '

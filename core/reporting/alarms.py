@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeward.core.checks.source_clock import SLACK, Ahead, Backwards, believed
-from lakeward.core.ledger.duplicate_objects import Twin
+from lakeward.core.ledger.duplicate_objects import DuplicateObject
 
 NONE_ACKED: Final[Mapping[str, Collection[str]]] = {}
 
@@ -26,7 +26,7 @@ def alarms(
     table: str,
     ahead: Ahead | None,
     backwards: Iterable[Backwards],
-    twins: Iterable[Twin],
+    duplicate_objects: Iterable[DuplicateObject],
     now: int,
     acked: Mapping[str, Collection[str]] = NONE_ACKED,
 ) -> tuple[Alarm, ...]:
@@ -37,7 +37,7 @@ def alarms(
     is_past = ahead is None or ahead.time <= believed(now) or ahead.about in acked.get("CLOCK-001", ())
     found = [] if ahead is None or is_past else [_in_the_future(table, ahead, now)]
     found += [_runs_backwards(table, one) for one in dict.fromkeys(backwards)]
-    return (*found, *[_has_twin(table, one) for one in dict.fromkeys(twins)])
+    return (*found, *[_has_twin(table, one) for one in dict.fromkeys(duplicate_objects)])
 
 
 def _in_the_future(table: str, ahead: Ahead, now: int) -> Alarm:
@@ -66,7 +66,7 @@ def _runs_backwards(table: str, backwards: Backwards) -> Alarm:
     )
 
 
-def _has_twin(table: str, twin: Twin) -> Alarm:
+def _has_twin(table: str, twin: DuplicateObject) -> Alarm:
     return Alarm(
         "COPY-001",
         f"{table}: two files have the same content",

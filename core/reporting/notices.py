@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
 
-from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.progress import Progress
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.core.reporting.failures import Failure
@@ -35,9 +35,9 @@ _NUMBERS: Final = re.compile(r"(?<!\w)\d[\d,.:T+-]*Z?(?!\w)")
 class NoticeEntry:
     """Why a table needs somebody; `table` is empty where it is the pipeline as a whole.
 
-    `code` is that of an alarm, the name of an error's class, or `quarantine`, `held`, `inexact`, `load`, `strays`.
-    `since` is when it was first told, in microseconds since 1970, where this is not the first time. So many `rows`
-    have come since the last look: a number that adds up until somebody is told.
+    `code` is that of an alarm, the name of an error's class, or `quarantine`, `held`, `inexact`, `load`,
+    `unrouted_rows`. `since` is when it was first told, in microseconds since 1970, where this is not the first
+    time. So many `rows` have come since the last look: a number that adds up until somebody is told.
     """
 
     table: str
@@ -140,7 +140,7 @@ def find_entries(
     alarms: Iterable[Alarm] = (),
     progress: Progress | None = None,
     quarantined: int = 0,
-    awaited: Awaited | None = None,
+    awaited: AwaitedLoad | None = None,
 ) -> list[NoticeEntry]:
     """Return why a table needs somebody.
 

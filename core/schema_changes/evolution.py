@@ -228,7 +228,7 @@ class Evolution:
         """The columns that the table calls by another name from now on, by the old one."""
         return {change.path: change.to for change in self._of(Kind.RENAME) if change.to is not None}
 
-    def taken(self, incoming: Schema) -> Schema:
+    def selection(self, incoming: Schema) -> Schema:
         """Return the columns of a batch that the table takes; within nested ones they are as the table has them."""
         columns, shown = [], {change.names[0] for change in self.shown}
         for column in incoming:

@@ -30,7 +30,7 @@ from lakeward.core.shaping.column_rules import (
     Trim,
     known,
 )
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop, Flatten, Keep, Split
 from lakeward.core.shaping.shape import Shape, Step
 from lakeward.core.text.values import MISFIT, from_text, to_text
@@ -62,14 +62,14 @@ def shaped(cells: Mapping[str, Cell], shape: Shape, secrets: Mapping[str, bytes]
     return Shaped({name: row[name] if name in sent else UNSET for name in row}, misfits)
 
 
-def remade(cells: Mapping[str, Cell], remaking: Remaking) -> Mapping[str, Cell]:
+def remade(cells: Mapping[str, Cell], recomputed: RecomputedColumns) -> Mapping[str, Cell]:
     """Return the cells of a row that stands with those that are made of several others made again."""
-    row = {name: value for name, value in cells.items() if name not in remaking.columns}
+    row = {name: value for name, value in cells.items() if name not in recomputed.columns}
     found = dict(row)
-    for again in remaking.steps:
+    for again in recomputed.steps:
         values = _values(again.step, {name: found.get(place) for name, place in again.reads.items()}, {})
         found.update(zip(again.makes, values, strict=True))
-    return {**row, **{name: found[place] for name, place in remaking.columns.items()}}
+    return {**row, **{name: found[place] for name, place in recomputed.columns.items()}}
 
 
 def misfit(value: Cell, step: Step, item: Column) -> str:

@@ -29,7 +29,7 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class Remaking:
+class RecomputedColumns:
     """The columns of a table that are made again, by where the last rule leaves them, and the rules in order.
 
     Those that `must` be, an update may send in part; with the others only files that lack a column do.
@@ -42,7 +42,7 @@ class Remaking:
     def __bool__(self) -> bool:
         return bool(self.columns)
 
-    def of(self, columns: Collection[str]) -> Remaking:
+    def of(self, columns: Collection[str]) -> RecomputedColumns:
         """Return what makes these columns alone."""
         kept = {name: place for name, place in self.columns.items() if name in columns}
         wanted, steps = set(kept.values()), list[Again]()
@@ -50,7 +50,7 @@ class Remaking:
             if not wanted.isdisjoint(again.makes):
                 wanted |= set(again.reads.values())
                 steps.insert(0, again)
-        return Remaking(kept, tuple(steps), self.must & kept.keys())
+        return RecomputedColumns(kept, tuple(steps), self.must & kept.keys())
 
     @property
     def inputs(self) -> frozenset[str]:
@@ -65,7 +65,7 @@ _Node: TypeAlias = tuple[int, str]
 _SOURCE: Final = 0
 
 
-def remaking(shape: Shape, key: Collection[str], *, in_part: bool, moves: bool) -> Remaking:
+def recomputed(shape: Shape, key: Collection[str], *, in_part: bool, moves: bool) -> RecomputedColumns:
     """Return how the columns that are made of several of the source are made again.
 
     Raises ConfigError where that cannot be and it must, since rows are sent `in_part`. A column
@@ -82,10 +82,12 @@ def remaking(shape: Shape, key: Collection[str], *, in_part: bool, moves: bool) 
             if name in must:
                 raise _cannot(shape, name, error) from None
     steps = tuple(found.steps[number] for number in sorted(found.steps))
-    return Remaking(columns, steps, must).of(columns)
+    return RecomputedColumns(columns, steps, must).of(columns)
 
 
-def in_table(table: str, wanted: Remaking, columns: frozenset[str], added: frozenset[str]) -> Remaking:
+def in_table(
+    table: str, wanted: RecomputedColumns, columns: frozenset[str], added: frozenset[str]
+) -> RecomputedColumns:
     """Return what can be made again in a table with these columns, of which its rows lack those that are `added`.
 
     Raises SchemaConflict where one must be made of what the rows lack.

@@ -146,20 +146,20 @@ def _read_by_name(rule: Rule) -> tuple[str, ...]:
 
 def _refuse_names(new: Sequence[Column], there: Sequence[str]) -> None:
     """Refuse a column that no table may have, and one that is there already, in whatever case."""
-    taken = {name.lower(): name for name in there}
+    selection = {name.lower(): name for name in there}
     for item in new:
         if not item.name or not item.name.isprintable() or item.name.lower().startswith(SYSTEM_PREFIX):
             raise ConfigError(
                 f"{item.name!r} cannot name a column",
                 todo=f"Names are not empty, have no control characters and do not begin with {SYSTEM_PREFIX}.",
             )
-        other = taken.get(item.name.lower())
+        other = selection.get(item.name.lower())
         if other is not None:
             raise ConfigError(
                 f"it makes the column {item.name!r}, and {other!r} is there already",
                 todo="Give it another name, or drop the other column first.",
             )
-        taken[item.name.lower()] = item.name
+        selection[item.name.lower()] = item.name
 
 
 def source_key(shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
@@ -199,9 +199,9 @@ def table_key(shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
 
 def _no_key(name: str, shape: Shape) -> ConfigError:
     what = f"the key names {name!r}, and no column is called so"
-    taken = [step for step in shape.steps if step.before.find(name) and not step.after.find(name)]
-    if taken:
-        return ConfigError(what, found=f"rule {taken[-1].number}, {taken[-1].rule.kind}, takes it away")
+    selection = [step for step in shape.steps if step.before.find(name) and not step.after.find(name)]
+    if selection:
+        return ConfigError(what, found=f"rule {selection[-1].number}, {selection[-1].rule.kind}, takes it away")
     declare = "Where any column is declared, those of the key must be, too: say its type under `columns`."
     known = shape.schema.names
     return ConfigError(what, found=f"the columns are {', '.join(known)}", todo=nearest(name, known) or declare)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from lakeward.core.dimension import Dimension, Lateness
-from lakeward.core.errors import AlarmRaised, ConfigError, MendError
+from lakeward.core.errors import AlarmRaised, ConfigError, RepairError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry, Source
 from lakeward.core.schema import Schema
@@ -21,7 +21,7 @@ from lakeward.core.schema_changes.evolution import evolve
 from lakeward.core.shaping.column_rules import Cast, Rule
 from lakeward.core.shaping.file_rules import Input, breaches
 from lakeward.core.shaping.quality_rules import Action, QualityRule, RowRule
-from lakeward.core.shaping.recomputed_columns import Remaking, remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns, recomputed
 from lakeward.core.shaping.reshaping_rules import Flatten
 from lakeward.core.shaping.shape import Shape, check_moves, shape, source_key
 
@@ -56,7 +56,7 @@ class TableRules:
         """Return what the rules make of a batch's columns, as if it lacked none."""
         return shape(self.columns, self.complete(found))
 
-    def remaking(self, form: Shape, key: Sequence[str], may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, form: Shape, key: Sequence[str], may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return how they make columns of the row that stands.
 
         Raises ConfigError where they must and cannot, or do not go with rows that change their key.
@@ -64,7 +64,7 @@ class TableRules:
         moves = Capability.KEY_CHANGE in may_need
         if self.columns and moves:
             check_moves(form, key)
-        return remaking(form, key, in_part=Capability.UNSET in may_need and bool(key), moves=moves)
+        return recomputed(form, key, in_part=Capability.UNSET in may_need and bool(key), moves=moves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ class Shaper(Protocol[F]):
         """Return a batch as the rules make it, its facts found anew; `dimension` is the table's."""
         ...
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return how the rules make columns of the row that stands, of the columns that are declared."""
         ...
 
-    def mended(self, frame: F, dimension: Dimension) -> F:
+    def repaired(self, frame: F, dimension: Dimension) -> F:
         """Return rows that a person mended, as the rules make them; raises MendError where one breaks a rule.
 
         They have the columns of the source, and the dimension those of the table.
@@ -129,19 +129,19 @@ class ShapedSource(Generic[F]):
         """Return what changes the values that the key is made of."""
         return self.source.key_form(self._at_the_source(dimension))
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Choose the next objects."""
-        return self.source.take(self._at_the_source(dimension), past)
+        return self.source.select_objects(self._at_the_source(dimension), past)
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[F]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[F]:
         """Read the objects and shape them; one that breaks a rule, and all behind it, are left out.
 
         Raises AlarmRaised where that is the first.
         """
-        taken = replace(taken, load_writer=None)  # the rows of the table are made of those that are read
+        selection = replace(selection, load_writer=None)  # the rows of the table are made of those that are read
         if self.shaper.rules.columns:
-            taken = replace(taken, columns=None)  # so are its columns
-        batch = self.source.read(self._at_the_source(dimension), taken, epoch)
+            selection = replace(selection, columns=None)  # so are its columns
+        batch = self.source.read(self._at_the_source(dimension), selection, epoch)
         if not batch.facts.objects:
             return batch
         try:
@@ -158,9 +158,9 @@ class ShapedSource(Generic[F]):
         shaped.batch.close()
         read = [item.object for item in batch.facts.objects]
         bad = [item.name for item in read].index(told[0][0])
-        if bad == 0 or taken.load is not None:
+        if bad == 0 or selection.load is not None:
             raise _rejected(dimension, *told[0])
-        before = self.read(dimension, replace(taken, objects=tuple(read[:bad]), left=()), epoch)
+        before = self.read(dimension, replace(selection, objects=tuple(read[:bad]), left=()), epoch)
         if not before.facts.objects:
             raise _rejected(dimension, *told[0])
         return before
@@ -186,7 +186,7 @@ class ShapedSource(Generic[F]):
         if not rules.columns:
             return self.source.written(dimension)
         if not len(rules.source):
-            raise MendError(
+            raise RepairError(
                 f"{dimension.name} has column rules, and its rows cannot be fixed",
                 found="the columns of its source are not declared",
                 todo=f"Declare them, as `columns` under [tables], or give the rows up. {_AGAIN}",
@@ -195,37 +195,37 @@ class ShapedSource(Generic[F]):
         evolution = evolve(dimension.schema, made, dimension.policies, dimension.key)
         if len(dimension.schema) and (evolution.refused or evolution.changes or evolution.absent):
             differ = [*map(str, (*evolution.refused, *evolution.changes)), *evolution.absent]
-            raise MendError(
+            raise RepairError(
                 f"{dimension.name}: the rules make other columns than the table has, and its rows cannot be fixed",
                 found=", ".join(dict.fromkeys(differ)),
                 todo=f"Declare what the source has, and run, or give the rows up. {_AGAIN}",
             )
         return self.source.written(self._at_the_source(dimension))
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return how the rules make columns of the row that stands.
 
         Raises ConfigError where they must and cannot, MendError where only the files would tell.
         """
         if not self.shaper.rules.columns:
-            return Remaking()
+            return RecomputedColumns()
         if len(self.shaper.rules.source):
-            return self.shaper.remaking(dimension, may_need)
+            return self.shaper.recomputed(dimension, may_need)
         if Capability.UNSET in may_need:
-            raise MendError(
+            raise RepairError(
                 f"{dimension.name} has column rules, and rows that send a part of their cells wait",
                 found="the columns of its source are not declared",
                 todo="Declare them, as `columns` under [tables]: then it is known what the rules make of the rows.",
             )
-        return Remaking()
+        return RecomputedColumns()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return the cells of a row in quarantine, in the columns of the source."""
         return self.source.cells(self._of_rows(dimension), entry)
 
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> F:
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> F:
         """Return mended rows as events of the table; raises MendError where one does not fit, or breaks a rule."""
-        return self.shaper.mended(self.source.mend(self._of_rows(dimension), entries), dimension)
+        return self.shaper.repaired(self.source.repair_row(self._of_rows(dimension), entries), dimension)
 
     def _of_rows(self, dimension: Dimension) -> Dimension:
         return self._at_the_source(dimension) if self.shaper.rules.columns else dimension

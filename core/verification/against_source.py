@@ -12,7 +12,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.history.refusals import refuse_other_history
 from lakeward.core.ledger.objects import Notes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.ports import Ledger, SourceDatabase, Standing, Verification
+from lakeward.core.ports import Ledger, SourceDatabase, TableState, Verification
 from lakeward.core.schema import Column, Schema
 from lakeward.core.schema_changes.evolution import with_new_names
 from lakeward.core.settings.source_catalogue import SourceTable
@@ -94,7 +94,7 @@ def _form(access: SourceAccess[F], source: SourceTable) -> Shape:
     return rules.shape(Schema(tuple(columns)) if rules.columns and not len(rules.source) else Schema(()))
 
 
-def _verification(job: Job[F], standing: Standing) -> Verification[F]:
+def _verification(job: Job[F], standing: TableState) -> Verification[F]:
     """Return what compares the rows of a table; raises ConfigError where there is nothing to compare."""
     dimension, progress = job.dimension, standing.progress
     refuse_other_history(dimension, progress)
@@ -112,7 +112,7 @@ def _verification(job: Job[F], standing: Standing) -> Verification[F]:
     return job.opened.verification
 
 
-def _as_it_stands(dimension: Dimension, standing: Standing) -> Dimension:
+def _as_it_stands(dimension: Dimension, standing: TableState) -> Dimension:
     """Return a dimension with the columns of the source that its table has, by their names of now."""
     found = with_new_names(standing.schema or dimension.schema, dimension.policies.renames)
     own = Schema(tuple(column for column in found if not column.name.startswith(SYSTEM_PREFIX)))

@@ -15,7 +15,7 @@ from lakeward.core.events import UNSET, Cell
 from lakeward.core.merge.fold import Row
 from lakeward.core.operations.explain import Step, explain
 from lakeward.core.pipeline.consistent_read import read_steadily
-from lakeward.core.ports import Standing
+from lakeward.core.ports import TableState
 from lakeward.core.schema_changes.evolution import names_then
 from lakeward.core.text.literals import read_key
 from lakeward.entrypoints.startup.context import (
@@ -73,7 +73,7 @@ def _story(container: Any, name: TableName, texts: list[str]) -> Story:
     return read_steadily(name, lambda: target.standing(dimension), partial(_told, target, dimension, texts))
 
 
-def _told(target: Any, dimension: Dimension, texts: list[str], standing: Standing) -> Story:
+def _told(target: Any, dimension: Dimension, texts: list[str], standing: TableState) -> Story:
     name = dimension.name
     if standing.schema is None:
         raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo="`lakeward run` applies it.")

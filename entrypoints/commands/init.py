@@ -11,7 +11,7 @@ import typer
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Scout
+from lakeward.core.ports import SourceProbe
 from lakeward.core.settings.proposals import Proposal
 from lakeward.core.settings.secrets import SecretName
 from lakeward.core.settings.source_catalogue import SourceTable
@@ -150,9 +150,9 @@ def _exists(config: Path) -> ConfigError:
     )
 
 
-def _proposal(folder: str, scouts: Sequence[Scout]) -> Proposal:
+def _proposal(folder: str, scouts: Sequence[SourceProbe]) -> Proposal:
     """Return what the source makes of the folder that knows its names, and finds the most tables in it."""
-    found = [proposal for scout in scouts if (proposal := scout.look()) is not None]
+    found = [proposal for source_probe in scouts if (proposal := source_probe.look()) is not None]
     if not found:
         raise ConfigError(
             f"{folder} has no files of a source that is installed",

@@ -10,7 +10,7 @@ import typer
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.operations.maintain import maintain as take_care
-from lakeward.core.ports import Cared
+from lakeward.core.ports import MaintenanceReport
 from lakeward.entrypoints.runtime.join_run import job_of, joined_of
 from lakeward.entrypoints.runtime.locks.writer_lease import alone
 from lakeward.entrypoints.settings.models.maintenance import care_of
@@ -37,7 +37,7 @@ Example: [bold]lakeward maintain --dry-run[/]
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what is due.")]
 
-_Result = tuple[TableName, Cared | LakewardError]
+_Result = tuple[TableName, MaintenanceReport | LakewardError]
 
 
 def maintain(
@@ -71,7 +71,7 @@ def maintain(
     return code
 
 
-def _document(name: TableName, one: Cared | LakewardError) -> dict[str, Any]:
+def _document(name: TableName, one: MaintenanceReport | LakewardError) -> dict[str, Any]:
     if isinstance(one, LakewardError):
         return {"table": str(name), "error": documents.error(one)}
     return {
@@ -90,11 +90,11 @@ def _show(found: Sequence[_Result]) -> None:
     headers = ("files written anew", "bytes", "snapshots expired", "files of nobody")
     grid = terminal.grid("table", *headers, right=headers)
     for name, one in found:
-        if isinstance(one, Cared):
+        if isinstance(one, MaintenanceReport):
             counted = (one.files, one.bytes, one.snapshots, len(one.orphans))
             grid.add_row(escaped(str(name)), *(f"{count:,}" for count in counted))
     for name, one in found:
-        for change in one.layout if isinstance(one, Cared) else ():
+        for change in one.layout if isinstance(one, MaintenanceReport) else ():
             words = f"{name}: {change.option} {change.before} → {change.after}: {change.how}"
             terminal.console().print(escaped(words), soft_wrap=True)
     if grid.row_count:

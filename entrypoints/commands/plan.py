@@ -19,7 +19,7 @@ from lakeward.core.ledger.other_tables import words_of
 from lakeward.core.merge.ties import cautions as cautions_of_ties
 from lakeward.core.pipeline.consistent_read import read_steadily
 from lakeward.core.pipeline.discovery import look as look_at
-from lakeward.core.pipeline.job import Idle, Job, OthersAlone, Prepared
+from lakeward.core.pipeline.job import Idle, Job, OthersAlone, PreparedBatch
 from lakeward.core.pipeline.preparation import prepare
 from lakeward.core.reporting.alarms import Alarm, alarms
 from lakeward.core.schema_changes.evolution import Kind, Policy
@@ -164,11 +164,11 @@ def _planned(
             terminal.console().print(f"{escaped(str(name))}  → cannot be planned")
         errors.append((name, error))
         return {"table": str(name), "error": documents.error(error)}
-    prepared = found if isinstance(found, Prepared) else None
+    prepared = found if isinstance(found, PreparedBatch) else None
     cautions += _words_of_others(job, found)
-    taken = look_at(job).taken if found in (Idle.NOTHING, Idle.LOADING) else None
-    cautions += () if taken is None else words_of_files_left_alone(taken.others, _SHOWN)
-    awaited = taken.awaited if taken is not None and found is Idle.LOADING else None
+    selection = look_at(job).selection if found in (Idle.NOTHING, Idle.LOADING) else None
+    cautions += () if selection is None else words_of_files_left_alone(selection.others, _SHOWN)
+    awaited = selection.awaited if selection is not None and found is Idle.LOADING else None
     if not as_json:
         _show(job, prepared, kind)
         terminal.print_awaited(name, awaited)
@@ -178,7 +178,7 @@ def _planned(
     return document
 
 
-def _show(job: Job[Any], prepared: Prepared[Any] | None, kind: str) -> None:
+def _show(job: Job[Any], prepared: PreparedBatch[Any] | None, kind: str) -> None:
     out, name = terminal.console(), job.dimension.name
     target = f"{escaped(str(name))}  → {escaped(job.opened.name)}"
     if prepared is None:
@@ -209,7 +209,7 @@ _BY_IMAGE: Final = "each update or delete takes away one row that is equal to wh
 """What becomes of the rows of a table without a key."""
 
 
-def _show_rows(out: Console, prepared: Prepared[Any]) -> None:
+def _show_rows(out: Console, prepared: PreparedBatch[Any]) -> None:
     """Print what becomes of the rows of a batch."""
     facts, resolved = prepared.plan.facts, prepared.resolved
     by_operation = " · ".join(f"{number:,} {op.value}" for op, number in facts.operations.items())
@@ -236,15 +236,15 @@ _SHOWN: Final = 20
 """How many files are named that are left alone."""
 
 
-def warnings(prepared: Prepared[Any]) -> list[str]:
+def warnings(prepared: PreparedBatch[Any]) -> list[str]:
     """Return what a person should know of a batch beside its numbers."""
-    taken, counts = prepared.taken, prepared.resolved.counts
+    selection, counts = prepared.selection, prepared.resolved.counts
     found = []
-    if taken.files_left:
-        megabytes = taken.bytes_left / 1e6
-        size, verb = f"{megabytes:,.1f} MB", "follows" if taken.files_left == 1 else "follow"
-        found.append(f"{format_count(taken.files_left, 'more file')} ({size}) {verb} in further batches.")
-    found += words_of_files_left_alone(taken.others, _SHOWN)
+    if selection.files_left:
+        megabytes = selection.bytes_left / 1e6
+        size, verb = f"{megabytes:,.1f} MB", "follows" if selection.files_left == 1 else "follow"
+        found.append(f"{format_count(selection.files_left, 'more file')} ({size}) {verb} in further batches.")
+    found += words_of_files_left_alone(selection.others, _SHOWN)
     evolution = prepared.plan.evolution
     operations = prepared.plan.facts.operations
     if evolution.lacked and (operations.get(Operation.UPDATE) or operations.get(Operation.INSERT)):
@@ -259,9 +259,9 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
     for change, policy in evolution.differences:
         if change.kind is Kind.NARROW and policy is Policy.EVOLVE:
             found.append(f"{change}: the table keeps its own type.")
-    if taken.late:
-        names = ", ".join(taken.late[:3]) + (" …" if len(taken.late) > 3 else "")
-        files = format_count(len(taken.late), "file comes", "files come")
+    if selection.late:
+        names = ", ".join(selection.late[:3]) + (" …" if len(selection.late) > 3 else "")
+        files = format_count(len(selection.late), "file comes", "files come")
         found.append(f"{files} late, behind one that is applied already: {names}")
     if counts.insert_on_existing or counts.update_on_missing:
         found.append(
@@ -278,32 +278,32 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
     return found
 
 
-def _alarms(prepared: Prepared[Any]) -> Sequence[Alarm]:
+def _alarms(prepared: PreparedBatch[Any]) -> Sequence[Alarm]:
     """Return what the batch will raise: what its source does not believe lies ahead of the clock that it asked."""
     ahead, limit = prepared.plan.facts.ahead, prepared.plan.facts.believed
     back = [] if prepared.progress.backwards is None else [prepared.progress.backwards]
-    twins = [] if prepared.progress.twin is None else [prepared.progress.twin]
+    duplicate_objects = [] if prepared.progress.twin is None else [prepared.progress.twin]
     now = 0 if limit is None else limit - SLACK
-    return alarms(str(prepared.plan.dimension.name), None if limit is None else ahead, back, twins, now)
+    return alarms(str(prepared.plan.dimension.name), None if limit is None else ahead, back, duplicate_objects, now)
 
 
-def _words_of_batch(prepared: Prepared[Any]) -> Sequence[str]:
+def _words_of_batch(prepared: PreparedBatch[Any]) -> Sequence[str]:
     """Return what to say of messages of other tables among the files of a batch."""
     progress = prepared.progress
     others = prepared.plan.facts.others if progress.has_rows else progress.others
     return words_of(others, str(prepared.plan.dimension.source), has_rows=progress.has_rows)
 
 
-def _words_of_others(job: Job[Any], found: Prepared[Any] | Idle | OthersAlone) -> Sequence[str]:
+def _words_of_others(job: Job[Any], found: PreparedBatch[Any] | Idle | OthersAlone) -> Sequence[str]:
     """Return what to say of messages of other tables where there is no batch, and none before had a row."""
-    if isinstance(found, Prepared):
+    if isinstance(found, PreparedBatch):
         return ()
     progress = job.opened.table.standing().progress
     others = found.others if isinstance(found, OthersAlone) else progress.others
     return () if progress.has_rows else words_of(others, str(job.dimension.source), has_rows=False)
 
 
-def _document(job: Job[Any], prepared: Prepared[Any] | None, cautions: Sequence[str]) -> dict[str, Any]:
+def _document(job: Job[Any], prepared: PreparedBatch[Any] | None, cautions: Sequence[str]) -> dict[str, Any]:
     name = job.dimension.name
     if prepared is None:
         held = job.opened.table.standing().progress.held
@@ -323,10 +323,10 @@ def _document(job: Job[Any], prepared: Prepared[Any] | None, cautions: Sequence[
             for change, policy in merge.evolution.differences
         ],
         "files": [found.object.name for found in merge.facts.objects],
-        "files_left": prepared.taken.files_left,
-        "bytes_left": prepared.taken.bytes_left,
-        "others": list(prepared.taken.others),
-        "late": list(prepared.taken.late),
+        "files_left": prepared.selection.files_left,
+        "bytes_left": prepared.selection.bytes_left,
+        "others": list(prepared.selection.others),
+        "late": list(prepared.selection.late),
         "operations": {operation.value: number for operation, number in merge.facts.operations.items()},
         "rejects": {reason.value: number for reason, number in prepared.resolved.rejects.items()},
         "counts": asdict(prepared.resolved.counts),

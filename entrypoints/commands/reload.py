@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.core.ledger.full_loads import Awaited, Reload
+from lakeward.core.ledger.full_loads import AwaitedLoad, ReloadRequest
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.operations.reload import Asked, ask, write_down
+from lakeward.core.operations.reload import Asked, ask, record_decision
 from lakeward.core.operations.reload import withdraw as take_back
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.commands.common.decision import Table, Who, Why, Yes, asks, deciding
@@ -51,7 +51,7 @@ def reload(
         if asks(yes=yes, as_json=as_json):
             _show(name, asked)
             typer.confirm("Go on?", abort=True)
-        awaited = write_down(job, asked.word)
+        awaited = record_decision(job, asked.word)
     if not as_json:
         _show(name, asked)
     return _said(name, asked.word, awaited, asked.before, as_json=as_json)
@@ -78,7 +78,7 @@ def _list(one: str, many: str, items: Sequence[SourceObject], out: Any) -> None:
 
 
 def _said(
-    table: str, word: Reload, awaited: Awaited | None, before: Sequence[SourceObject], *, as_json: bool
+    table: str, word: ReloadRequest, awaited: AwaitedLoad | None, before: Sequence[SourceObject], *, as_json: bool
 ) -> int:
     if as_json:
         content = {

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lakeward.core.operations.rollback import ask, roll_back, versions
-from lakeward.core.ports import Ack, Undone, Version
+from lakeward.core.ports import Acknowledgement, RollbackPreview, Version
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.commands.common.decision import Table, Yes, asks, deciding
 from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, Debug
@@ -41,14 +41,14 @@ def rollback(
     with deciding(table, None, config, debug=debug) as (name, job, _, _):
         if to is None:
             return _listed(name, versions(job), as_json=as_json)
-        undone = ask(job, to)
+        preview = ask(job, to)
         if not as_json:
-            _show(name, undone)
+            _show(name, preview)
         if not dry_run:
             if asks(yes=yes, as_json=as_json):
                 typer.confirm("Go on?", abort=True)
-            roll_back(job, undone)
-    return _said(name, undone, as_json=as_json, is_done=not dry_run)
+            roll_back(job, preview)
+    return _said(name, preview, as_json=as_json, is_done=not dry_run)
 
 
 def _listed(table: str, found: Sequence[Version], *, as_json: bool) -> int:
@@ -87,34 +87,36 @@ def _document(version: Version) -> dict[str, Any]:
     }
 
 
-def _show(table: str, undone: Undone) -> None:
+def _show(table: str, preview: RollbackPreview) -> None:
     """Say what it undoes, and what a person must say again."""
-    out, told = terminal.console(), undone.version.progress
-    files = {found.object.name for found in undone.objects}
-    rows, batches = format_count(told.rows, "row"), format_count(undone.batches, "batch is", "batches are")
-    out.print(f"{escaped(table)} goes back to batch {told.batch:,} with {rows}: {undone.version.name}")
+    out, told = terminal.console(), preview.version.progress
+    files = {found.object.name for found in preview.objects}
+    rows, batches = format_count(told.rows, "row"), format_count(preview.batches, "batch is", "batches are")
+    out.print(f"{escaped(table)} goes back to batch {told.batch:,} with {rows}: {preview.version.name}")
     out.print(f"   {batches} undone; {format_count(len(files), 'file')} will be applied again")
-    if undone.by_hand:
+    if preview.by_hand:
         out.print(
-            f"   {undone.by_hand:,} of them had no file: truncates, or rows of the quarantine that were settled; "
+            f"   {preview.by_hand:,} of them had no file: truncates, or rows of the quarantine that were settled; "
             "say them again where they still hold"
         )
     if told.numbered is not None:
         found = f"surrogate numbers above {told.numbered:,}"
         out.print(f"   {found} will be given again: facts that have such ones must be loaded anew")
-    for word in undone.words:
-        said = f"alarm {word.code} was let pass" if isinstance(word, Ack) else type(word).__name__.lower()
+    for word in preview.words:
+        said = (
+            f"alarm {word.code} was let pass" if isinstance(word, Acknowledgement) else type(word).__name__.lower()
+        )
         out.print(f"   forgotten: {said}, by {escaped(word.by)}")
 
 
-def _said(table: str, undone: Undone, *, as_json: bool, is_done: bool) -> int:
+def _said(table: str, preview: RollbackPreview, *, as_json: bool, is_done: bool) -> int:
     if as_json:
         content = {
-            "version": _document(undone.version),
-            "batches": undone.batches,
-            "by_hand": undone.by_hand,
-            "objects": list(dict.fromkeys(found.object.name for found in undone.objects)),
-            "words": [{"kind": type(word).__name__.lower(), "by": word.by} for word in undone.words],
+            "version": _document(preview.version),
+            "batches": preview.batches,
+            "by_hand": preview.by_hand,
+            "objects": list(dict.fromkeys(found.object.name for found in preview.objects)),
+            "words": [{"kind": type(word).__name__.lower(), "by": word.by} for word in preview.words],
             "done": is_done,
         }
         documents.emit("rollback", {"table": table, **content, "exit_code": 0})

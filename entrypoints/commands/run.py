@@ -153,7 +153,7 @@ def carry_out(configured: Configured, wanted: Chosen, way: Way, until: float | N
     stop = Stop(terminal.console(stderr=True).print, until=until)
     with stop.listening():
         done = way(configured, wanted, stop)
-        code = exit_code(done.runs, done.joined) or (3 if done.found.strays else 0)
+        code = exit_code(done.runs, done.joined) or (3 if done.found.unrouted_rows else 0)
         if not done.follows and stop.is_asked and code in (0, 3):
             code = 75  # what was not begun waits for the next run
     for run in done.runs:
@@ -267,7 +267,7 @@ def _after(
 ) -> Findings:
     """Look at what the source has once tables are done, write down how they were left, and tell who is to know."""
     found = look(container, tables)
-    told = people.tell(runs, joined, found.strays)
+    told = people.tell(runs, joined, found.unrouted_rows)
     left = write_back(container, [run for run in runs if run.table in tables])
     return replace(found, warnings=(*found.warnings, *left, *told))
 

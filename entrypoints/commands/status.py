@@ -11,10 +11,10 @@ import typer
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
-from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.objects import ObjectState, SourceObject
 from lakeward.core.ledger.other_tables import words_of
-from lakeward.core.ports import Backlog, Ledger, Standing
+from lakeward.core.ports import Backlog, Ledger, TableState
 from lakeward.core.progress import Progress
 from lakeward.core.reporting.alarms import Alarm, alarms
 from lakeward.core.reporting.failures import Failure
@@ -59,9 +59,9 @@ class _Found:
     """
 
     name: TableName
-    standing: Standing
+    standing: TableState
     alarms: Sequence[Alarm]
-    awaited: Awaited | None
+    awaited: AwaitedLoad | None
     failure: Failure | None
     has_failed: bool
     waiting: int | None = None
@@ -135,7 +135,7 @@ class Status:
     def code(self) -> int:
         """The exit code."""
         errors = [cause for _, cause in self.failed]
-        return _exit_code(self.tables, errors, self.failures.values(), has_strays=bool(self.found.strays))
+        return _exit_code(self.tables, errors, self.failures.values(), has_strays=bool(self.found.unrouted_rows))
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -319,8 +319,8 @@ def _show(found: Iterable[_Found], kind: str, *, has_backlog: bool) -> None:
 
 def _alarms_of(table: str, progress: Progress, now: int, acked: Mapping[str, Collection[str]]) -> Sequence[Alarm]:
     back = [] if progress.backwards is None else [progress.backwards]
-    twins = [] if progress.twin is None else [progress.twin]
-    return alarms(table, progress.ahead, back, twins, now, acked)
+    duplicate_objects = [] if progress.twin is None else [progress.twin]
+    return alarms(table, progress.ahead, back, duplicate_objects, now, acked)
 
 
 def _moment(micros: int) -> datetime:

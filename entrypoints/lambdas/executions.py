@@ -21,7 +21,7 @@ from typing import Any, Final
 from lakeward.adapters.aws.dynamodb.access import find_client
 from lakeward.adapters.aws.service_clients import client_of, translate_errors
 from lakeward.adapters.leases.dynamodb.lease import DynamoDbLease
-from lakeward.core.ports.running import Term
+from lakeward.core.ports.running import LeaseGrant
 from lakeward.entrypoints.lambdas.environment import LEASES, PIPELINE, read_variable
 
 PAGE: Final = "docs/how-to/aws/orchestration.md"
@@ -44,7 +44,7 @@ class Holder:
     is not there yet. `ended` is the one before, if it lost the lease just now.
     """
 
-    term: Term
+    term: LeaseGrant
     is_running: bool | None = None
     ended: str | None = None
 

@@ -11,7 +11,7 @@ from string import Template
 from typing import Any, Final
 
 from lakeward.core.errors import ConfigError
-from lakeward.plugins import API, Registry, Shelf
+from lakeward.plugins import API, FactoryRegistry, Registry
 
 SECTIONS: Final = {"source": "source", "table": "target", "queue": "queue"}
 """The kinds of plugins that can be begun so, and the table of the settings that names one."""
@@ -40,7 +40,7 @@ class Project:
                 f"{given!r} is no name of a plugin",
                 todo="Use small letters and digits, words joined by _ or -, a letter first: parquet_manifest.",
             )
-        shelves: Mapping[str, Shelf[Any]] = {
+        shelves: Mapping[str, FactoryRegistry[Any]] = {
             "source": registry.sources,
             "table": registry.formats,
             "queue": registry.queues,

@@ -10,8 +10,8 @@ from typing import Final, Protocol
 from lakeward.core.checks.source_clock import Backwards
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Operation
-from lakeward.core.ledger.duplicate_objects import Twin
-from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.duplicate_objects import DuplicateObject
+from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.other_tables import OtherTables, add_others, words_of
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import BatchFacts
@@ -89,7 +89,7 @@ class TableRun:
     acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
     alarms: Sequence[Alarm] = ()
     cautions: Sequence[str] = ()
-    awaited: Awaited | None = None
+    awaited: AwaitedLoad | None = None
     others: OtherTables | None = None
     files_left_alone: Sequence[str] = ()
     seconds: float = 0.0
@@ -138,7 +138,7 @@ class TableRun:
         return [found.backwards for found in self._progresses if found.backwards is not None]
 
     @property
-    def twins(self) -> Sequence[Twin]:
+    def duplicate_objects(self) -> Sequence[DuplicateObject]:
         """Which files of its batches have the content of another; without a batch, those of the one before."""
         return [found.twin for found in self._progresses if found.twin is not None]
 

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from lakeward.core.errors import SetupError
-from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.objects import ObjectSelection
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.merge.counts import Counts
 from lakeward.core.pipeline.job import Job, Report
@@ -68,7 +68,7 @@ class Turns:
         run.seconds += time.monotonic() - began
         if run.progress is not None:
             now = self.container.runtime().now()
-            found = alarms(table, run.progress.ahead, run.backwards, run.twins, now, run.acked)
+            found = alarms(table, run.progress.ahead, run.backwards, run.duplicate_objects, now, run.acked)
             run.alarms = (*found, *(() if turn is Turn.FAILED else self.registrar(run.table, run.progress.batch)))
         if turn is not Turn.MORE or self.stop.is_asked:
             self.observer.done(run)
@@ -97,7 +97,7 @@ class Turns:
             structlog.contextvars.bind_contextvars(batch=run.progress.batch + 1)
 
         @contextmanager
-        def watch(step: str) -> Iterator[None]:
+        def observe(step: str) -> Iterator[None]:
             self.observer.step(run.table, step)
             log.debug("step", step=step)
             yield
@@ -113,10 +113,10 @@ class Turns:
         def on_others(others: OtherTables) -> None:
             run.others = others
 
-        def on_listed(taken: Taken) -> None:
-            run.files_left_alone = taken.others
+        def on_listed(selection: ObjectSelection) -> None:
+            run.files_left_alone = selection.others
 
-        apply_changes(job, watch, on_batch, lambda: bool(reports) or self.stop.is_asked, on_others, on_listed)
+        apply_changes(job, observe, on_batch, lambda: bool(reports) or self.stop.is_asked, on_others, on_listed)
         _goes_on(run)
         is_done = not reports or (self.looks_once and reports[-1].is_last)
         return Turn.DONE if is_done else Turn.MORE

@@ -67,14 +67,14 @@ def _conflicting_tables(
     base: Mapping[str, Any], rest: Mapping[str, Any], fine: Mapping[str, Any], blame: Blame, check: Check
 ) -> Mapping[str, LakewardError]:
     """Return the tables that do not go with those before them."""
-    taken, refused = dict(rest), dict[str, LakewardError]()
+    selection, refused = dict(rest), dict[str, LakewardError]()
     for name, own in fine.items():
         try:
-            check({**base, "tables": {**taken, name: own}})
+            check({**base, "tables": {**selection, name: own}})
         except ConfigError as error:
             refused[name] = blame.of_table(name, error)
         else:
-            taken[name] = own
+            selection[name] = own
     return refused
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.operations.maintain import layout_changes
-from lakeward.core.ports import Landing, Stray, Strays
+from lakeward.core.ports import Landing, UnroutedRow, UnroutedRows
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.settings.configuration import Configured
 from lakeward.entrypoints.settings.patterns import name_of_entry, plain
@@ -27,13 +27,13 @@ _NEXT: Final = "Next: `lakeward maintain --dry-run`"
 class Findings:
     """Tables that nobody configured, cautions of those that are, and what to know of the pipeline as a whole.
 
-    So many rows are `strays`: they do not say of which table they are.
+    So many rows are `unrouted_rows`: they do not say of which table they are.
     """
 
     unconfigured: Sequence[TableName] = ()
     cautions: Mapping[TableName, Sequence[str]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
-    strays: int = 0
+    unrouted_rows: int = 0
 
     def with_cautions(self, more: Mapping[TableName, Sequence[str]]) -> Findings:
         """Return these with more cautions."""
@@ -55,12 +55,12 @@ def look(container: Any, tables: Iterable[TableName]) -> Findings:
         there = () if landing is None else landing.tables()
     except LakewardError:
         return Findings(cautions=of_catalogue, warnings=said)
-    strays = _strays(container.strays())
-    warnings = (*said, *_warnings(landing, known), *_words_of(strays))
+    unrouted_rows = _strays(container.unrouted_rows())
+    warnings = (*said, *_warnings(landing, known), *_words_of(unrouted_rows))
     unconfigured = _unconfigured(there, known)
     read = configured.read
     cautions = {table: (*_cautions(landing, read.get(table, table)), *own) for table, own in of_catalogue.items()}
-    return Findings(unconfigured, cautions, warnings, len(strays))
+    return Findings(unconfigured, cautions, warnings, len(unrouted_rows))
 
 
 def layouts(container: Any, tables: Iterable[TableName]) -> Mapping[TableName, Sequence[str]]:
@@ -81,20 +81,20 @@ def _unconfigured(there: Sequence[TableName], known: Collection[TableName]) -> S
     ]
 
 
-def _strays(kept: Strays | None) -> Sequence[Stray]:
+def _strays(kept: UnroutedRows | None) -> Sequence[UnroutedRow]:
     try:
-        return () if kept is None else kept.strays()
+        return () if kept is None else kept.unrouted_rows()
     except LakewardError:
         return ()
 
 
-def _words_of(strays: Sequence[Stray]) -> Sequence[str]:
-    if not strays:
+def _words_of(unrouted_rows: Sequence[UnroutedRow]) -> Sequence[str]:
+    if not unrouted_rows:
         return ()
-    first = f"{strays[0].object}, row {strays[0].row}"
+    first = f"{unrouted_rows[0].object}, row {unrouted_rows[0].row}"
     return (
-        f"{format_count(len(strays), 'row does', 'rows do')} not say of which table "
-        f"{'it is' if len(strays) == 1 else 'they are'}, so any table may lack them (the first is "
+        f"{format_count(len(unrouted_rows), 'row does', 'rows do')} not say of which table "
+        f"{'it is' if len(unrouted_rows) == 1 else 'they are'}, so any table may lack them (the first is "
         f"{first}). Next: `lakeward quarantine strays`",
     )
 

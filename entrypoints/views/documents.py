@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.joined.plan import JoinPlan, Passed
-from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.progress import Progress
 from lakeward.core.reporting.alarms import Alarm
@@ -119,7 +119,7 @@ def failure(found: Failure | None) -> Mapping[str, Any] | None:
     return None if found is None else {**asdict(found), "at": time(found.at)}
 
 
-def awaited(found: Awaited | None) -> Mapping[str, Any] | None:
+def awaited(found: AwaitedLoad | None) -> Mapping[str, Any] | None:
     """Return the full load that a table waits for."""
     if found is None or not found.is_told:
         return None
@@ -180,7 +180,7 @@ def schema_change(change: SchemaChange) -> Mapping[str, Any]:
 def findings(found: Findings) -> Mapping[str, Any]:
     """Return what the source has that nobody configured, and what to know of the pipeline as a whole."""
     unconfigured = [str(table) for table in found.unconfigured]
-    return {"unconfigured": unconfigured, "warnings": list(found.warnings), "strays": found.strays}
+    return {"unconfigured": unconfigured, "warnings": list(found.warnings), "strays": found.unrouted_rows}
 
 
 def table_run(run: TableRun) -> Mapping[str, Any]:

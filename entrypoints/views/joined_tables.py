@@ -15,7 +15,7 @@ from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.joined.declared import Joined, Source, Way
 from lakeward.core.joined.keeping import Joinable, cautions, plan_next
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
-from lakeward.core.ports import Standing
+from lakeward.core.ports import TableState
 from lakeward.core.reporting.failures import Failure
 from lakeward.core.schema import Schema
 from lakeward.entrypoints.runtime.join_run import JoinRun
@@ -144,7 +144,7 @@ class JoinedStatus:
     """How far a joined table is, or why that cannot be told."""
 
     joined: Joined
-    standing: Standing | None = None
+    standing: TableState | None = None
     error: LakewardError | None = None
     failure: Failure | None = None
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeward.core.dimension import Dimension, Match, TableName
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.pipeline.consistent_read import read_steadily
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.preparation import as_it_stands
-from lakeward.core.ports import Entry, Standing
+from lakeward.core.ports import Entry, TableState
 from lakeward.core.quarantine.repair import ADVICE, FIXABLE, why_not
 from lakeward.core.quarantine.replay import is_as_written, is_readable_again
 from lakeward.entrypoints.views import documents
@@ -31,13 +31,13 @@ class Kept:
 
     name: TableName
     dimension: Dimension
-    rows: Dimension | MendError
+    rows: Dimension | RepairError
     entries: Sequence[Entry]
     incomplete: Sequence[Entry] = ()
 
     def at_the_source(self) -> Dimension:
         """Return the dimension with the columns that rows have at the source; raises MendError where none can."""
-        if isinstance(self.rows, MendError):
+        if isinstance(self.rows, RepairError):
             raise self.rows
         return self.rows
 
@@ -45,7 +45,7 @@ class Kept:
         """Return why a row cannot be fixed that another of its reason could be; None where that is not so."""
         if Reason(entry.reason) not in FIXABLE:
             return None
-        if isinstance(self.rows, MendError):
+        if isinstance(self.rows, RepairError):
             return f"{self.rows.found}. {self.rows.todo}"
         found = why_not(self.rows, entry)
         return None if found is None else ". ".join(found)
@@ -79,11 +79,11 @@ WAIT: Final = "it waits for its row; or let the source write the whole row again
 def kept_of(job: Job[Any], *, incomplete: bool = False) -> Kept:
     """Return what is in quarantine of the table of a job, and what is `incomplete`; no engine is started."""
 
-    def kept(standing: Standing) -> Kept:
+    def kept(standing: TableState) -> Kept:
         dimension = as_it_stands(job, standing)
         try:
-            rows: Dimension | MendError = job.source.written(dimension)
-        except MendError as error:
+            rows: Dimension | RepairError = job.source.written(dimension)
+        except RepairError as error:
             rows = error
         found = job.opened.quarantine
         parts = found.incomplete(standing.progress) if incomplete else ()
@@ -130,7 +130,7 @@ def state(entry: Entry) -> str:
     """Return whether later events wait behind a row, or it is mended, or final, or waits for its row itself."""
     if entry.is_waiting:
         return "waiting"
-    if entry.mended is not None:
+    if entry.repaired is not None:
         return "mended"
     return "held" if entry.is_held else "final"
 

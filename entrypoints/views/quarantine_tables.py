@@ -55,8 +55,8 @@ def print_groups(out: Console, groups: Sequence[Group]) -> None:
         for _, name, reason, advice, entries in some:
             waits = sum({entry.key: entry.waits for entry in entries}.values())
             keys = {key for entry in entries for key in entry.held_keys or ("",)}
-            mended = sum(entry.mended is not None for entry in entries)
-            counted = [len(entries), len(keys), waits, mended][: len(numbers)]
+            repaired = sum(entry.repaired is not None for entry in entries)
+            counted = [len(entries), len(keys), waits, repaired][: len(numbers)]
             words = [f"{number:,}" for number in counted]
             table.add_row(escaped(str(name)), reason, *words, _oldest(entries), escaped(advice))
         out.print(f"[bold]{title}[/]")
@@ -124,7 +124,7 @@ def print_entries(out: Console, entries: Sequence[Entry]) -> None:
 def _add(grid: Table, entry: Entry, *waits: str) -> None:
     of = f" ({entry.operation})" if entry.reason == Reason.NO_KEY.value and entry.operation else ""
     why = f"{entry.reason}{of}: {escaped(_cut(entry.detail))}"
-    if entry.mended is not None:
+    if entry.repaired is not None:
         why += " [green](mended)[/]"
     shown = escaped(key_words(entry))
     grid.add_row(shown, _ago(entry.since), *waits, why, escaped(place(entry)), plain(_cut(entry.text)))
@@ -136,12 +136,12 @@ def _cut(words: str) -> str:
 
 def print_next(out: Console, kept: Kept, entries: Sequence[Entry]) -> None:
     """Say what can be done about the first row of each kind."""
-    fixable = next((entry for entry in entries if kept.is_fixable(entry) and entry.mended is None), None)
-    mended = next((entry for entry in entries if entry.mended is not None), None)
+    fixable = next((entry for entry in entries if kept.is_fixable(entry) and entry.repaired is None), None)
+    repaired = next((entry for entry in entries if entry.repaired is not None), None)
     written = next((entry for entry in entries if is_as_written(entry)), None)
     for words, verb, entry in (
         ("Fix the row:", "fix", fixable),
-        ("Apply what is mended:", "replay", mended),
+        ("Apply what is mended:", "replay", repaired),
         ("Apply as written, once the table may follow:", "replay", written),
         ("Give it up:", "discard", entries[0]),
     ):

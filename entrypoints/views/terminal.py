@@ -29,7 +29,7 @@ from rich.table import Table
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError
-from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.merge.counts import Counts
 from lakeward.core.pipeline.job import STEPS, Report
 from lakeward.core.text.numbers import format_count
@@ -88,7 +88,7 @@ def print_warnings(warnings: Iterable[str]) -> None:
         console().print(f"[yellow]⚠[/] {escaped(words)}")
 
 
-def print_awaited(table: TableName, awaited: Awaited | None) -> None:
+def print_awaited(table: TableName, awaited: AwaitedLoad | None) -> None:
     """Print the full load that a table waits for, if there is one."""
     if awaited is not None and awaited.is_told:
         console().print(f"{escaped(str(table))} {escaped(awaited.words())}")

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Past, SourceObject
+from lakeward.core.ledger.objects import ObjectHistory, SourceObject
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.ports import Source
@@ -102,12 +102,12 @@ class Feed:
 
     def take(self, *applied: SourceObject, **more: Any) -> Sequence[SourceObject]:
         """Take as a new process does, which knows what was applied."""
-        return self.open().take(self.dimension, past(applied, **more)).objects
+        return self.open().select_objects(self.dimension, past(applied, **more)).objects
 
     def read(self, *applied: SourceObject) -> Read:
         """Take and read the next batch."""
         source = self.open()
-        batch = source.read(self.dimension, source.take(self.dimension, past(applied)), EPOCH)
+        batch = source.read(self.dimension, source.select_objects(self.dimension, past(applied)), EPOCH)
         try:
             return Read(batch.facts, list(self.rows(batch.frame)))
         finally:
@@ -146,10 +146,10 @@ class Read:
 Law: TypeAlias = Callable[[Feed], None]
 
 
-def past(applied: Sequence[SourceObject], **more: Any) -> Past:
+def past(applied: Sequence[SourceObject], **more: Any) -> ObjectHistory:
     """Return what is known of a table to which these objects were applied."""
     last = applied[-1].name if applied else None
-    return Past(seen={item.name: item for item in applied}, last=last, **more)
+    return ObjectHistory(seen={item.name: item for item in applied}, last=last, **more)
 
 
 def told(items: Iterable[Item]) -> Sequence[object]:

@@ -16,16 +16,16 @@ from typing import Any, Protocol, Self
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Position
 from lakeward.core.history import version_rows
 from lakeward.core.history.options import History
-from lakeward.core.ledger.writer import Books
+from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.operations.rollback import ask, roll_back, versions
-from lakeward.core.pipeline.job import STEPS, Job, Report, Settlement, Watch, unwatched
-from lakeward.core.pipeline.steps import apply_changes, mend, release
-from lakeward.core.ports import Entry, Mended, Notice, Opened, Standing
+from lakeward.core.pipeline.job import STEPS, Job, Report, Settlement, StepObserver, no_observer
+from lakeward.core.pipeline.steps import apply_changes, release, repair_row
+from lakeward.core.ports import Entry, Notice, Opened, RepairedRow, TableState
 from lakeward.plugins.testing.moments import Moment, difference, with_one_nan
 from lakeward.plugins.testing.scripted_source import ScriptedSource
 from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Rows, Script, stored_rows
@@ -129,26 +129,26 @@ class Player:
         """What is promised of each moment."""
         return [moment.promised for moment in self.moments]
 
-    def _run(self, watch: Watch) -> None:
+    def _run(self, observe: StepObserver) -> None:
         """Do what the queue says, as a process of its own would."""
         notices = self.queue.receive()
         if notices:
-            self.apply(notices, watch)
+            self.apply(notices, observe)
 
-    def apply(self, notices: Sequence[Notice] = (), watch: Watch = unwatched) -> None:
+    def apply(self, notices: Sequence[Notice] = (), observe: StepObserver = no_observer) -> None:
         """Apply what has arrived, as a process of its own; raises AssertionError where the same comes for ever."""
-        taken: Counter[str] = Counter()
+        selection: Counter[str] = Counter()
 
         def bound(report: Report) -> None:
-            taken.update(found.object.name for found in report.plan.facts.objects)
-            again = sorted(name for name, times in taken.items() if times > 1)
+            selection.update(found.object.name for found in report.plan.facts.objects)
+            again = sorted(name for name, times in selection.items() if times > 1)
             assert not again, (
                 f"batch {report.progress.batch} has objects that one before it had: the table forgets what it "
                 f"was given, and would be given it for ever. Its `recall` must return the objects of all "
                 f"batches; it lacks {', '.join(again)}."
             )
 
-        apply_changes(self.job(notices), watch, bound)
+        apply_changes(self.job(notices), observe, bound)
 
     def settle(self, random: Random, chance: float, ends: Iterator[tuple[str, str]]) -> None:
         """Mend rows or give them up; what is mended may wait a while until it is replayed."""
@@ -157,16 +157,16 @@ class Player:
         if not places or (self.script.fixes and random.random() > chance + 0.5):
             return
 
-        def work(watch: Watch) -> None:
+        def work(observe: StepObserver) -> None:
             left = [entry for entry in self._entries() if entry.position in places]
             if left:
-                mended = [entry for entry in left if entry.mended is not None]
-                given_up = [entry for entry in left if entry.mended is None]
+                repaired = [entry for entry in left if entry.repaired is not None]
+                given_up = [entry for entry in left if entry.repaired is None]
                 try:
-                    release(self.job(), Settlement(mended=mended, given_up=given_up), watch)
-                except MendError:  # what a person made of a row may mean one of two
+                    release(self.job(), Settlement(repaired=repaired, given_up=given_up), observe)
+                except RepairError:  # what a person made of a row may mean one of two
                     self.refused += 1
-                    release(self.job(), Settlement(given_up=left), watch)
+                    release(self.job(), Settlement(given_up=left), observe)
 
         self._attempted(work, next(ends, None))
 
@@ -174,9 +174,11 @@ class Player:
         fixes = self.script.fixes
         known = [entry for entry in entries if entry.position in fixes]
         if known:
-            mend(self.job(), [replace(entry, mended=_mended(entry, fixes[entry.position])) for entry in known])
+            repair_row(
+                self.job(), [replace(entry, repaired=_mended(entry, fixes[entry.position])) for entry in known]
+            )
 
-    def _attempted(self, work: Callable[[Watch], object], end: tuple[str, str] | None) -> None:
+    def _attempted(self, work: Callable[[StepObserver], object], end: tuple[str, str] | None) -> None:
         try:
             work(self._watch(end))
         except Crash:
@@ -190,7 +192,7 @@ class Player:
         opened = self.lake.open(self.script.dimension)
         progress = opened.table.standing().progress
         quarantine = {
-            entry.position: (entry.reason, entry.waits, _held_keys(entry), entry.mended is not None)
+            entry.position: (entry.reason, entry.waits, _held_keys(entry), entry.repaired is not None)
             for entry in self._entries()
         }
         incomplete = frozenset(entry.position for entry in opened.quarantine.incomplete(progress))
@@ -206,20 +208,20 @@ class Player:
         """All that has arrived until now, in the order of deliveries."""
         return [item for items in self.script.deliveries[: self.source.arrived] for item in items]
 
-    def _watch(self, end: tuple[str, str] | None) -> Watch:
+    def _watch(self, end: tuple[str, str] | None) -> StepObserver:
         def reach(step: str, moment: str) -> None:
             if (step, moment) == end:
                 self.crashed.append(end)
                 raise Crash
 
         @contextmanager
-        def watch(step: str) -> Iterator[None]:
+        def observe(step: str) -> Iterator[None]:
             self.meanwhile(step)
             reach(step, "before")
             yield
             reach(step, "after")
 
-        return watch
+        return observe
 
     def job(self, notices: Sequence[Notice] = ()) -> Job[Any]:
         """Open the table as a new process would, with what has arrived."""
@@ -231,11 +233,11 @@ class Player:
             opened=opened,
             queue=self.queue,
             notices=notices,
-            books=Books(ledger=self.ledger, now=lambda: self.source.arrived * self.script.pause),
+            ledger_writer=LedgerWriter(ledger=self.ledger, now=lambda: self.source.arrived * self.script.pause),
             standing=self._standing,
         )
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> TableState:
         return self.lake.open(self.script.dimension).table.standing()
 
     def _entries(self) -> list[Entry]:
@@ -252,12 +254,12 @@ def _held_keys(entry: Entry) -> frozenset[str]:
         raise AssertionError(f"a key of a row in quarantine is no list in JSON: {entry}") from error
 
 
-def _mended(entry: Entry, event: ChangeEvent) -> Mended:
+def _mended(entry: Entry, event: ChangeEvent) -> RepairedRow:
     sent = {name: value for name, value in event.cells.items() if value is not UNSET}
     cells = {name: str(sent[name]) if name in sent else UNSET for name in PACKED.names}
     time = str(event.position.sequence) if Reason(entry.reason) is Reason.SEQUENCE else None
     old = None if event.old_key is None else dict(zip(("h", "id"), map(str, event.old_key), strict=True))
-    return Mended(operation=event.operation, cells=cells, time=time, old_key=old)
+    return RepairedRow(operation=event.operation, cells=cells, time=time, old_key=old)
 
 
 @dataclass

@@ -11,11 +11,11 @@ from lakeward.adapters.memory import event_of, facts_of
 from lakeward.core.checks.source_clock import beyond
 from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
-from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.merge.facts import PARTIAL, Capability, ObjectFacts
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.schema import Type
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.plugins.testing.scripts import Item, Script
 
 _BEGIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,7 +49,7 @@ class ScriptedSource:
     def key_form(self, dimension: Dimension) -> str | None:
         """Return nothing: keys are values already."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Choose the first delivery that was never taken in whole."""
         fresh: list[int] = []
         for number in range(self.arrived):
@@ -59,25 +59,25 @@ class ScriptedSource:
             if objects and not any(known):
                 fresh.append(number)
         if not fresh:
-            return Taken()
+            return ObjectSelection()
         left = tuple(item for number in fresh[1:] for item in self._objects(number))
         is_load = fresh[0] == self.script.reloaded_with
-        return Taken(self._objects(fresh[0]), left=left, load=2 if is_load else None)
+        return ObjectSelection(self._objects(fresh[0]), left=left, load=2 if is_load else None)
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
         """Return the items of a delivery."""
-        number = int(taken.objects[0].name.split("/")[0])
+        number = int(selection.objects[0].name.split("/")[0])
         items, limit = self.script.deliveries[number], self.script.believed
         dimension = replace(dimension, schema=self.script.columns.get(number, dimension.schema))
         objects = [
-            _object_facts(o, [i for i in items if i.position.object == o.order], limit) for o in taken.objects
+            _object_facts(o, [i for i in items if i.position.object == o.order], limit) for o in selection.objects
         ]
         is_loaded = number >= self.script.loaded_with
         known = replace(
             facts_of(dimension, items, objects, limit),
             may_need=PARTIAL if self.script.in_part else frozenset(),
             key_range=key_range(dimension, items),
-            loaded=taken.load or (epoch if is_loaded else None),
+            loaded=selection.load or (epoch if is_loaded else None),
         )
         return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
 
@@ -98,21 +98,21 @@ class ScriptedSource:
         """Return the dimension: rows have the columns of their table."""
         return dimension
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return nothing: rules stand behind a source."""
-        return Remaking()
+        return RecomputedColumns()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return nothing: a person knows what the row should have been."""
         return Cells()
 
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Any:
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Any:
         """Return the events that mended rows are, in the transactions that they were in."""
         fixes = self.script.fixes
         events = [
-            replace(event_of(dimension, entry, entry.mended), transaction=fixes[entry.position].transaction)
+            replace(event_of(dimension, entry, entry.repaired), transaction=fixes[entry.position].transaction)
             for entry in entries
-            if entry.mended is not None
+            if entry.repaired is not None
         ]
         return self.frame(dimension, events, in_part=self.script.in_part)
 

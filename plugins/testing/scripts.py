@@ -122,8 +122,8 @@ def pack(
         objects = {n: [_of(history, event) for event in events] for n, events in source.objects.items()}
         spoilt = _spoilt(random, objects, bad)
         rejects |= {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
-        mended = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=bool(key))
-        fixes |= mended
+        repaired = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=bool(key))
+        fixes |= repaired
         whole = {n for n, events in objects.items() if not any(e.position in spoilt for e in events)}
         order, seen = [], set[int]()
         for number in with_repeats(random, sorted(source.objects), 0.25 if key else 0.0):

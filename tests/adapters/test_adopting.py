@@ -20,11 +20,11 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.types import IntegerType, ListType, MapType, NestedField, StringType, StructType
 
-from lakeward.adapters.formats.delta.operations.adoption import DeltaTheirs
+from lakeward.adapters.formats.delta.operations.adoption import DeltaExternalTable
 from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
-from lakeward.adapters.formats.iceberg.operations.adoption import IcebergTheirs
+from lakeward.adapters.formats.iceberg.operations.adoption import IcebergExternalTable
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
 from lakeward.adapters.formats.shared.operations.adoption import TableAdoption
@@ -36,7 +36,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.operations.adopt import Asked, adopt
 from lakeward.core.pipeline.job import Job
-from lakeward.core.ports import Commit, Foreign
+from lakeward.core.ports import Commit, ExternalTable
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
@@ -61,7 +61,7 @@ def test_fields_of_iceberg_that_are_required_are_named_by_their_paths(tmp_path: 
     lake = load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
     lake.create_namespace("shop")
     table = lake.create_table(("shop", "item"), schema)
-    assert refused(IcebergTheirs(MagicMock(), NAME, ("shop", "item"), table)) == [
+    assert refused(IcebergExternalTable(MagicMock(), NAME, ("shop", "item"), table)) == [
         "at.x",
         "tags.element",
         "sizes.value",
@@ -80,7 +80,7 @@ def test_features_of_delta_that_stand_in_the_way_are_named_with_how_to_be_rid_of
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}
     log = tmp_path / "_delta_log"
     (log / f"{1:020}.json").write_text(json.dumps({"protocol": protocol}) + "\n")
-    theirs = DeltaTheirs(MagicMock(), NAME, MagicMock(), DeltaTable(str(tmp_path)))
+    theirs = DeltaExternalTable(MagicMock(), NAME, MagicMock(), DeltaTable(str(tmp_path)))
     assert list(theirs.refused(DIMENSION)) == [
         "it has the table feature icebergCompatV2",
         "it has the table feature materializePartitionColumns "
@@ -93,7 +93,7 @@ def test_fields_of_delta_that_are_not_null_are_named_by_their_paths(tmp_path: Pa
     columns = {"id": pa.int32(), "at": pair, "all": pa.list_(pair), "by": pa.map_(pa.string(), pair)}
     schema = pa.schema([*columns.items(), ("tags", pa.list_(pa.field("element", pa.string(), nullable=False)))])
     deltalake.write_deltalake(str(tmp_path), pa.Table.from_pylist([], schema))
-    theirs = DeltaTheirs(MagicMock(), NAME, MagicMock(), DeltaTable(str(tmp_path)))
+    theirs = DeltaExternalTable(MagicMock(), NAME, MagicMock(), DeltaTable(str(tmp_path)))
     assert refused(theirs) == ["at.x", "all.element.x", "by.value.x"]
 
 
@@ -109,7 +109,7 @@ def of_iceberg(folder: Path) -> Callable[..., Any]:
     return partial(IcebergBeside, IcebergCatalog(IcebergOptions(warehouse="lake"), folder), NAME, no_spark)
 
 
-class Theirs:
+class ExternalTableReader:
     """A table of another job, with no row."""
 
     state = "7"
@@ -155,9 +155,9 @@ def test_what_a_dropped_table_left_in_quarantine_is_not_that_of_an_adopted_one(
     left_in_quarantine(kept)
     assert [entry.key for entry in kept.quarantine.entries(Progress(batch=1))] == ["1"]
     opened = MemoryTarget().open(DIMENSION)
-    opened = replace(opened, companion=kept, quarantine=kept, adoption=TableAdoption(kept, Theirs))
+    opened = replace(opened, change_log=kept, quarantine=kept, adoption=TableAdoption(kept, ExternalTableReader))
     job: Job[Any] = Job(dimension=DIMENSION, source=MemorySource(), opened=opened)
-    foreign = Foreign(state="7", schema=DIMENSION.schema, rows=3)
+    foreign = ExternalTable(state="7", schema=DIMENSION.schema, rows=3)
     adopt(job, Asked(foreign=foreign, applied=[], behind=[]))
     again = Keeping(DIMENSION, make(tmp_path), no_spark)
     assert again.entries(Progress(batch=1)) == []

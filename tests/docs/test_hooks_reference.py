@@ -23,11 +23,11 @@ from lakeward.core.ledger.objects import Limits
 from lakeward.core.merge.change_log import Reject
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import BatchFacts, ObjectFacts
-from lakeward.core.ports import Mended
+from lakeward.core.ports import RepairedRow
 from lakeward.plugins import testing
 
 PAGE = "docs/extend/hooks.md"
-MADE_BY_AUTHORS = (BatchFacts, ChangeEvent, Counts, Limits, Mended, ObjectFacts, Reject)
+MADE_BY_AUTHORS = (BatchFacts, ChangeEvent, Counts, Limits, RepairedRow, ObjectFacts, Reject)
 """Parts of what methods take and return, which no method names itself."""
 
 

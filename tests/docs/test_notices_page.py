@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pages import codes, fences, tables, text
 
-from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.progress import Progress
 from lakeward.core.reporting.notices import NoticeEntry, RunNotice, find_entries, of_strays
 from lakeward.entrypoints.container import Container
@@ -55,7 +55,7 @@ def test_the_text_of_the_page_is_that_of_a_notice() -> None:
 def test_every_code_of_its_own_is_explained() -> None:
     (listed,) = tables(text(PAGE))
     shown = {codes(row["code"])[0] for row in listed} - {"LEDGER-001", "SourceError"}
-    progress, awaited = Progress(held=1, inexact_since="1.csv"), Awaited(epoch=2, since=1)
+    progress, awaited = Progress(held=1, inexact_since="1.csv"), AwaitedLoad(epoch=2, since=1)
     found = find_entries("shop.orders", progress=progress, quarantined=1, awaited=awaited)
     assert {entry.code for entry in [*found, of_strays(1)]} == shown
 

@@ -50,13 +50,13 @@ def test_both_examples_are_shown() -> None:
 
 def test_each_method_of_the_ports_is_named() -> None:
     named = {*codes(prose(PAGE))} | {name for block in code() for name in re.findall(r"def (\w+)", block.content)}
-    of = (ports.Source, ports.Table, ports.Companion, ports.Quarantine, ports.Target)
+    of = (ports.Source, ports.Table, ports.ChangeLog, ports.Quarantine, ports.Target)
     methods = [name for port in of for name in vars(port) if not name.startswith("_")]
     assert [name for name in methods if name not in named] == []
 
 
 CALLED: list[str] = []
-METHODS = [n for port in (ports.Table, ports.Companion, ports.Quarantine) for n in vars(port) if n.islower()]
+METHODS = [n for port in (ports.Table, ports.ChangeLog, ports.Quarantine) for n in vars(port) if n.islower()]
 
 
 class Watched(MemoryTable):

@@ -608,7 +608,7 @@ def test_a_table_of_which_a_plugin_lacks_a_method_is_refused_before_its_first_ba
     usual = MemoryTarget.open
 
     def open_old(self: MemoryTarget, dimension: Dimension) -> Any:
-        return replace(usual(self, dimension), companion=OldCompanion())  # type: ignore[arg-type]
+        return replace(usual(self, dimension), change_log=OldCompanion())  # type: ignore[arg-type]
 
     monkeypatch.setattr(MemoryTarget, "open", open_old)
     write(tmp_path, shop.SETTINGS)

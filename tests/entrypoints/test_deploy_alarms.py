@@ -17,7 +17,7 @@ from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Limits, Past, Taken
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.reporting.figures import METRICS
 from lakeward.entrypoints import container as parts
@@ -41,10 +41,10 @@ columns = { id = "int" }
 class Source(MemorySource):
     """The table of the lines fails."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         if dimension.name == LINES:
             raise SourceError("00000001 cannot be read")
-        return super().take(dimension, past)
+        return super().select_objects(dimension, past)
 
 
 def changes(ago: int) -> list[Any]:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from lakeward.core.dimension import Dimension, TableName, Unbounded
-from lakeward.core.errors import ConfigError, MendError
+from lakeward.core.errors import ConfigError, RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Operation
 from lakeward.core.merge.change_log import Reason
-from lakeward.core.ports import Cells, Entry, Mended
+from lakeward.core.ports import Cells, Entry, RepairedRow
 from lakeward.core.quarantine.repair import ADVICE, FIXABLE, check_mended
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.entrypoints.commands.quarantine import fix_file
@@ -100,11 +100,11 @@ def test_a_key_is_a_value_of_its_type_and_either_of_a_key_change() -> None:
 
 
 def test_what_cannot_be_fixed_says_why() -> None:
-    refused = MendError("no", found="its columns are not declared", todo="Declare them.")
+    refused = RepairError("no", found="its columns are not declared", todo="Declare them.")
     kept = Kept(NAME, DIMENSION, refused, [entry(), entry(2, Reason.NULL_KEY)])
     advice = ["it cannot be fixed: its columns are not declared. Declare them.", ADVICE[Reason.NULL_KEY]]
     assert [kept.advice(one) for one in kept.entries] == advice
-    with pytest.raises(MendError, match="no"):
+    with pytest.raises(RepairError, match="no"):
         kept.at_the_source()
     assert kept.advice(entry(2, Reason.SCHEMA)).startswith("let the table follow and replay the row, or give it up")
     assert replace(kept, rows=DIMENSION).advice(entry()) == REPLAY
@@ -176,9 +176,9 @@ def test_a_file_that_nobody_touched_gives_the_cells_that_were_written(
     known = dict(zip(NAMES, cells, strict=True))
     fix_file.write(DIMENSION, [(entry(text=text, detail=detail), Cells(known))], file)
     [row] = fix_file.read(file, DIMENSION)
-    assert row == fix_file.Row("a.csv", 1, Mended(operation=Operation.UPDATE, cells=known))
+    assert row == fix_file.Row("a.csv", 1, RepairedRow(operation=Operation.UPDATE, cells=known))
     [found] = fix_file.match([row], [entry()], str(NAME))
-    assert found.mended == row.mended
+    assert found.repaired == row.repaired
 
 
 def test_the_old_key_of_a_key_change_stands_in_the_file(tmp_path: Path) -> None:
@@ -188,31 +188,31 @@ def test_the_old_key_of_a_key_change_stands_in_the_file(tmp_path: Path) -> None:
     moved = entry(key='["2", "same"]', other_key='["1", "same"]')
     fix_file.write(dimension, [(moved, known)], tmp_path / "rows.toml")
     (row,) = fix_file.read(tmp_path / "rows.toml", dimension)
-    assert row.mended.old_key == {"id": "1", NAMES[1]: "same"}
-    check_mended(dimension, replace(moved, mended=row.mended))
+    assert row.repaired.old_key == {"id": "1", NAMES[1]: "same"}
+    check_mended(dimension, replace(moved, repaired=row.repaired))
     text = (tmp_path / "rows.toml").read_text("utf-8")
     (tmp_path / "rows.toml").write_text(text.replace('"id" = "1"  # before', '"id" = 1  # before'), "utf-8")
-    with pytest.raises(MendError, match="is not right"):
+    with pytest.raises(RepairError, match="is not right"):
         fix_file.read(tmp_path / "rows.toml", dimension)
 
 
 def test_all_rows_that_are_not_in_quarantine_are_named() -> None:
-    row = fix_file.Row("a.csv", 1, Mended(operation=Operation.UPDATE, cells={}))
-    with pytest.raises(MendError, match=r"row 7; a\.csv, row 8 are not in quarantine"):
+    row = fix_file.Row("a.csv", 1, RepairedRow(operation=Operation.UPDATE, cells={}))
+    with pytest.raises(RepairError, match=r"row 7; a\.csv, row 8 are not in quarantine"):
         fix_file.match([row, replace(row, row=7), replace(row, row=8)], [entry()], str(NAME))
 
 
 def test_a_row_that_was_mended_is_written_as_it_was_mended(tmp_path: Path) -> None:
-    mended = Mended(operation=Operation.DELETE, cells=dict.fromkeys(NAMES, "x"), time="2026-11-21 10:00:00")
-    known = entry(reason=Reason.SEQUENCE, mended=mended, operation=None)
+    repaired = RepairedRow(operation=Operation.DELETE, cells=dict.fromkeys(NAMES, "x"), time="2026-11-21 10:00:00")
+    known = entry(reason=Reason.SEQUENCE, repaired=repaired, operation=None)
     fix_file.write(DIMENSION, [(known, Cells())], tmp_path / "rows.toml")
-    assert [row.mended for row in fix_file.read(tmp_path / "rows.toml", DIMENSION)] == [mended]
+    assert [row.repaired for row in fix_file.read(tmp_path / "rows.toml", DIMENSION)] == [repaired]
 
 
 def test_a_row_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     known = dict.fromkeys(NAMES, "x")
     fix_file.write(DIMENSION, [(entry(), Cells(known)), (entry(), Cells(known))], tmp_path / "rows.toml")
-    with pytest.raises(MendError, match="twice"):
+    with pytest.raises(RepairError, match="twice"):
         fix_file.read(tmp_path / "rows.toml", DIMENSION)
 
 
@@ -230,9 +230,9 @@ def test_a_file_of_many_rows_is_taken_back_in_a_moment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in FIXABLE], ids=str)
 def test_what_holds_nothing_cannot_be_mended_and_is_told_what_can_be_done(reason: Reason) -> None:
-    mended = Mended(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
-    with pytest.raises(MendError) as refused:
-        check_mended(DIMENSION, entry(reason=reason, mended=mended))
+    repaired = RepairedRow(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
+    with pytest.raises(RepairError) as refused:
+        check_mended(DIMENSION, entry(reason=reason, repaired=repaired))
     assert ADVICE[reason] in str(refused.value.todo)
 
 
@@ -248,23 +248,23 @@ def test_what_holds_nothing_cannot_be_mended_and_is_told_what_can_be_done(reason
     ],
 )
 def test_an_operation_that_was_known_stays(known: Entry, operation: Operation, is_taken: bool) -> None:
-    mended = Mended(operation=operation, cells=dict.fromkeys(NAMES, "x"))
+    repaired = RepairedRow(operation=operation, cells=dict.fromkeys(NAMES, "x"))
     if is_taken:
-        check_mended(DIMENSION, replace(known, mended=mended))
+        check_mended(DIMENSION, replace(known, repaired=repaired))
     else:
-        with pytest.raises(MendError, match="cannot be a row of the operation"):
-            check_mended(DIMENSION, replace(known, mended=mended))
+        with pytest.raises(RepairError, match="cannot be a row of the operation"):
+            check_mended(DIMENSION, replace(known, repaired=repaired))
 
 
 def test_an_update_of_a_table_without_a_key_cannot_be_mended() -> None:
-    mended = Mended(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
-    with pytest.raises(MendError, match="cannot be fixed"):
-        check_mended(replace(DIMENSION, key=()), entry(key=None, mended=mended))
+    repaired = RepairedRow(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
+    with pytest.raises(RepairError, match="cannot be fixed"):
+        check_mended(replace(DIMENSION, key=()), entry(key=None, repaired=repaired))
 
 
 def test_a_commit_time_is_given_where_there_is_none_and_only_there() -> None:
-    mended = Mended(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
-    with pytest.raises(MendError, match="its commit time is not given"):
-        check_mended(DIMENSION, entry(reason=Reason.SEQUENCE, mended=mended))
-    with pytest.raises(MendError, match="its commit time is known and stays"):
-        check_mended(DIMENSION, entry(mended=replace(mended, time="2026-11-21 10:00:00")))
+    repaired = RepairedRow(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
+    with pytest.raises(RepairError, match="its commit time is not given"):
+        check_mended(DIMENSION, entry(reason=Reason.SEQUENCE, repaired=repaired))
+    with pytest.raises(RepairError, match="its commit time is known and stays"):
+        check_mended(DIMENSION, entry(repaired=replace(repaired, time="2026-11-21 10:00:00")))

@@ -50,7 +50,7 @@ def test_columns_that_only_a_later_companion_has_are_read(lakeward: Command, lak
     """Cells that were not sent, a key change, and the row before the first event."""
     lake.table([{"id": 5, "city": "Kiel", **place(at(3, 3), 3)}], Progress(batch=3, mark=at(0, 0).mark))
     later = {names.UNSET: parse_type("list<string>"), names.OLD: parse_type("struct<id: bigint>")}
-    lake.companion(
+    lake.change_log(
         [
             record(1, {1: "1.csv"}),
             record(2, {2: "2.csv"}),
@@ -81,7 +81,7 @@ def test_a_run_that_commits_while_a_key_is_looked_up_takes_nothing_away(
 ) -> None:
     """It trims what stands beside the table, too, so that a file may be gone that was about to be read."""
     lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=32))
-    lake.companion([record(batch, {batch: f"{batch}.csv"}) for batch in range(1, 33)])
+    lake.change_log([record(batch, {batch: f"{batch}.csv"}) for batch in range(1, 33)])
     looks, look, find = [Progress(batch=31)], lakes.standing_of, key_state.known_of
 
     def looked(*of: Any) -> Any:
@@ -99,7 +99,7 @@ def test_a_run_that_commits_while_a_key_is_looked_up_takes_nothing_away(
 
 def test_what_stands_became_visible_with_the_commit_of_its_batch(lakeward: Command, lake: ToldLake) -> None:
     lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1))
-    lake.companion([record(1, {1: "1.csv"}, at=NINE)])
+    lake.change_log([record(1, {1: "1.csv"}, at=NINE)])
     document = told(lakeward, "4")
     assert document["visible"]["batch"] == 1
     assert document["visible"]["commit"].isdigit()
@@ -109,7 +109,7 @@ def test_what_stands_became_visible_with_the_commit_of_its_batch(lakeward: Comma
 
 def test_copies_and_what_waits_for_a_load_are_told_apart(lakeward: Command, lake: ToldLake) -> None:
     lake.table([{"id": 4, "city": "Kiel", **place(at(2, 3), 3)}], Progress(batch=3))
-    lake.companion(
+    lake.change_log(
         [
             *[record(batch, {batch: f"{batch}.csv"}) for batch in (1, 2, 3)],
             event("change", "insert", at(2, 1), 1, id=4, city="Kiel"),
@@ -131,7 +131,7 @@ def test_copies_and_what_waits_for_a_load_are_told_apart(lakeward: Command, lake
 
 def test_what_is_in_quarantine_and_what_waits_behind_it(lakeward: Command, lake: ToldLake) -> None:
     lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=2, held=1, inexact_since="0.csv"))
-    lake.companion(
+    lake.change_log(
         [
             record(1, {1: "1.csv"}),
             record(2, {2: "2.csv"}),
@@ -163,7 +163,7 @@ def test_what_data_holds_reaches_neither_terminal_nor_shell(lakeward: Command, t
     (tmp_path / "landing").mkdir()
     lake, key = ToldLake(tmp_path, {"id": "string", "city": "string"}), f"a b; touch {'x' * 80} -"
     lake.table([{"id": key, "city": "\x1b[2JBonn", **place(at(1, 1), 1)}], Progress(batch=1, held=1))
-    lake.companion([record(1, {1: "\x1b]0;x\x07.csv"})])
+    lake.change_log([record(1, {1: "\x1b]0;x\x07.csv"})])
     refused = {names.OPERATION: "update", names.REASON: "cast", names.DETAIL: "no \x9bdate", names.TEXT: "\x1bc"}
     since = {quarantine.SINCE: datetime.now(UTC), quarantine.OBJECT_NAME: "\x1b.csv", quarantine.STATE: "held"}
     held = {quarantine.KEY: json.dumps([key])}
@@ -177,7 +177,7 @@ def test_what_data_holds_reaches_neither_terminal_nor_shell(lakeward: Command, t
 
 def test_a_row_that_went_for_a_reason_that_is_forgotten(lakeward: Command, lake: ToldLake) -> None:
     lake.table([{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1, mark=at(9, 0).mark))
-    lake.companion([record(1, {1: "1.csv"}), event("change", "insert", at(1, 1), 1, id=4, city="Ulm")])
+    lake.change_log([record(1, {1: "1.csv"}), event("change", "insert", at(1, 1), 1, id=4, city="Ulm")])
     ended = lakeward("explain", "shop.orders", "4")
     assert "stored now: no row\nWhat left it so is no longer remembered." in ended.out
 
@@ -211,7 +211,7 @@ def test_a_swap_is_told_with_its_transaction(lakeward: Command, lake: ToldLake) 
     lake.table([{"id": 4, "city": "Ulm", **place(at(3, 1, 3), 1)}], Progress(batch=1, mark=at(0, 0).mark))
     later = {names.UNSET: parse_type("list<string>"), names.OLD: parse_type("struct<id: bigint>")}
     swap = {names.UNSET: ["city"], names.TRANSACTION: "1"}
-    lake.companion(
+    lake.change_log(
         [
             record(1, {1: "1.csv"}),
             event(BASE, "update", at(0, 1), 1, id=4, city="Bonn"),
@@ -231,7 +231,7 @@ def test_times_of_years_that_python_has_not_are_told(lakeward: Command, tmp_path
     lake = ToldLake(tmp_path, {"id": "bigint", "city": "string"})
     never = Position(1, -62_167_219_200_000_000, 1, 1)
     lake.table([{"id": 1, "city": "Bonn", **place(never, 1)}], Progress(batch=1))
-    lake.companion([record(1, {1: "1.csv"}), event("change", "update", never, 1, id=1, city="Bonn")])
+    lake.change_log([record(1, {1: "1.csv"}), event("change", "update", never, 1, id=1, city="Bonn")])
     document = told(lakeward, "1")
     assert document["events"][0]["time"] == "0000-01-01T00:00:00Z"
     assert "0000-01-01 00:00:00 UTC" in lakeward("explain", "shop.orders", "1").out

@@ -32,8 +32,8 @@ from lakeward.core.errors import (
     TableError,
 )
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.full_loads import Awaited
-from lakeward.core.ledger.objects import Limits, Past, Taken
+from lakeward.core.ledger.full_loads import AwaitedLoad
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.pipeline.job import STEPS, Report
 from lakeward.core.ports import Notice
 from lakeward.core.settings.layers import MergedSettings, SettingsLayer, merge
@@ -103,16 +103,16 @@ class Source(MemorySource):
     def __init__(self) -> None:
         super().__init__(Limits(files=1))
         self.errors: dict[TableName, BaseException] = {}
-        self.awaited: dict[TableName, Awaited] = {}
+        self.awaited: dict[TableName, AwaitedLoad] = {}
         self.looks: list[TableName] = []
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         self.looks.append(dimension.name)
         if dimension.name in self.errors:
             raise self.errors[dimension.name]
         if dimension.name in self.awaited:
-            return Taken(awaited=self.awaited[dimension.name])
-        return super().take(dimension, past)
+            return ObjectSelection(awaited=self.awaited[dimension.name])
+        return super().select_objects(dimension, past)
 
     def deliver(self, table: TableName, order: int) -> None:
         """Two rows that every object of a table sets."""
@@ -263,7 +263,7 @@ def test_a_table_that_fails_stops_no_other_and_is_tried_again_later_and_later(er
     tried: list[float] = []
     usual = lake.source.take
 
-    def take(dimension: Dimension, past: Past) -> Taken:
+    def take(dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         tried.extend([lake.now] if dimension.name == NAMES[1] else [])
         return usual(dimension, past)
 
@@ -282,7 +282,7 @@ def test_a_table_that_is_mended_goes_on_and_the_run_ends_well() -> None:
     lake.source.errors[NAMES[1]] = BROKEN
     usual, mended_at = lake.source.take, 25
 
-    def take(dimension: Dimension, past: Past) -> Taken:
+    def take(dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         if lake.now >= mended_at:
             lake.source.errors.clear()
         return usual(dimension, past)
@@ -608,7 +608,7 @@ def test_all_tables_are_looked_at_each_time_while_the_queue_does_not_answer() ->
 
 def test_a_table_that_waits_for_a_full_load_is_looked_at_each_time_without_its_notice() -> None:
     lake = Lake(queue=HidingQueue(), arrivals=[(20.0, NAMES[1], 1)])
-    lake.source.awaited[NAMES[1]] = Awaited(epoch=2, objects=1)
+    lake.source.awaited[NAMES[1]] = AwaitedLoad(epoch=2, objects=1)
     with capture_logs():
         followed(lake, until=60)
     assert lake.queue.notices == []
@@ -626,14 +626,14 @@ def test_a_table_that_failed_is_looked_at_again_though_the_queue_forgot_it() -> 
     lake = lossy([(2, NAMES[0])], [1, 0])
     lake.source.errors[NAMES[0]] = SourceError("it cannot be read")
 
-    def mended(seen: Watching) -> bool:
+    def repaired(seen: Watching) -> bool:
         return bool(seen.commits)
 
     with capture_logs():
         followed(lake, until=60)
         assert lake.source.looks.count(NAMES[0]) > 2
         lake.source.errors.clear()
-        watching, _ = followed(lake, until=lake.now + 120, is_enough=mended)
+        watching, _ = followed(lake, until=lake.now + 120, is_enough=repaired)
     assert watching.commits == [(NAMES[0].table, 1)]
 
 

@@ -24,8 +24,8 @@ from lakeward.adapters.queues.visibility import LEAST
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.full_loads import Awaited
-from lakeward.core.ledger.objects import Limits, Past, Taken
+from lakeward.core.ledger.full_loads import AwaitedLoad
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import EXTEND_EVERY, Notice
@@ -364,15 +364,15 @@ class Source(MemorySource):
         super().__init__(Limits(files=1))
         self.looks: list[TableName] = []
         self.errors: dict[TableName, Exception] = {}
-        self.awaited: dict[TableName, Awaited] = {}
+        self.awaited: dict[TableName, AwaitedLoad] = {}
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         self.looks.append(dimension.name)
         if dimension.name in self.errors:
             raise self.errors[dimension.name]
         if dimension.name in self.awaited:
-            return Taken(awaited=self.awaited[dimension.name])
-        return super().take(dimension, past)
+            return ObjectSelection(awaited=self.awaited[dimension.name])
+        return super().select_objects(dimension, past)
 
 
 class Lake:
@@ -542,7 +542,7 @@ def test_tables_of_another_source_are_looked_at(lake: Lake) -> None:
 
 def test_a_table_that_waits_for_a_full_load_has_no_dead_letters_and_is_looked_at_by_each_run(lake: Lake) -> None:
     lake.run()
-    lake.source.awaited[ORDERS] = Awaited(epoch=2, objects=1)
+    lake.source.awaited[ORDERS] = AwaitedLoad(epoch=2, objects=1)
     lake.queue.notices.append(Notice(TABLES[0], "1"))
     for _ in range(3):
         assert lake.looked() == {ORDERS}
@@ -554,7 +554,7 @@ def test_a_table_that_waits_for_a_full_load_has_no_dead_letters_and_is_looked_at
 
 def test_a_run_that_is_stopped_looks_at_nothing_less_the_next_time(lake: Lake) -> None:
     lake.run()
-    lake.source.awaited[ORDERS] = Awaited(epoch=2, objects=1)
+    lake.source.awaited[ORDERS] = AwaitedLoad(epoch=2, objects=1)
     lake.queue.notices.append(Notice(TABLES[0], "1"))
     lake.run(stops=True)
     assert lake.queue.notices == []

@@ -12,7 +12,7 @@ from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.keeping import Joinable, JoinReport
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed
 from lakeward.core.joined.unshown import Unshown
-from lakeward.core.ports import Standing
+from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
 from lakeward.entrypoints.runtime.join_run import JoinRun
@@ -111,6 +111,6 @@ def test_what_cannot_be_shown_is_said_of_a_run_and_of_how_far_a_table_is(
     print_runs([run])
     words = "3 rows of orders (shop.orders) left out: NULL in customer, and NULL is no key."
     assert f"\n⚠ dw.facts: {words}" in capsys.readouterr().out
-    shown = [documents.join_run(run), status_document(JoinedStatus(joined, Standing(progress, Schema(()))))]
+    shown = [documents.join_run(run), status_document(JoinedStatus(joined, TableState(progress, Schema(()))))]
     assert [one["warnings"][0].startswith(words) for one in shown] == [True, True]
     assert documents.join_run(JoinRun(joined.name))["warnings"] == []

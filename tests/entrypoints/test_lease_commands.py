@@ -18,7 +18,7 @@ from tenancies import DynamoDb
 
 from lakeward.adapters.leases.dynamodb.lease import DynamoDbLease
 from lakeward.adapters.memory import MemoryLease
-from lakeward.core.ports import Term
+from lakeward.core.ports import LeaseGrant
 from lakeward.entrypoints.runtime.locks.writer_lease import Tenure
 
 
@@ -30,7 +30,7 @@ def settings(dynamodb: DynamoDb) -> str:
     return f'{shop.SETTINGS}\n[lease]\nkind = "dynamodb"\ntable = "{dynamodb.table}"\n'
 
 
-def taken_by_another(dynamodb: DynamoDb, name: str = "shop") -> Term:
+def taken_by_another(dynamodb: DynamoDb, name: str = "shop") -> LeaseGrant:
     return DynamoDbLease(dynamodb.client, dynamodb.table, 60_000_000, now).take(name, "process 7 on another")
 
 
@@ -138,10 +138,10 @@ def test_a_lease_without_a_kind_is_a_mistake(lakeward: Command, tmp_path: Path) 
 class IsLost(MemoryLease):
     """A lease that somebody else has taken once it is to be renewed."""
 
-    def take(self, lease: str, owner: str) -> Term:
+    def take(self, lease: str, owner: str) -> LeaseGrant:
         return replace(super().take(lease, owner), until=self.now())
 
-    def renew(self, term: Term) -> Term:
+    def renew(self, term: LeaseGrant) -> LeaseGrant:
         return replace(term, owner="process 7 on another", fence=term.fence + 1)
 
 

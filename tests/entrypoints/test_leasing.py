@@ -13,7 +13,7 @@ from tenancies import Clock
 from lakeward.adapters.memory import MemoryLease, MemorySource, MemoryTarget
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, LockedError, StoreUnreachable
-from lakeward.core.ports import Term
+from lakeward.core.ports import LeaseGrant
 from lakeward.entrypoints.container import make_joined_upkeep
 from lakeward.entrypoints.runtime.locks import writer_lease
 from lakeward.entrypoints.runtime.locks.writer_lease import Tenure
@@ -42,8 +42,8 @@ def going_on() -> bool:
     return False
 
 
-def fail(error: LakewardError) -> Callable[..., Term]:
-    def raising(*_: object) -> Term:
+def fail(error: LakewardError) -> Callable[..., LeaseGrant]:
+    def raising(*_: object) -> LeaseGrant:
         raise error
 
     return raising
@@ -88,8 +88,8 @@ def test_a_process_that_crashed_keeps_it_until_its_time_is_over() -> None:
     with pytest.raises(LockedError, match="who crashed, until"), shared.tenure():
         pass
     shared.sleep()
-    with shared.tenure() as taken:
-        taken.check()
+    with shared.tenure() as selection:
+        selection.check()
 
 
 # Renewing.
@@ -98,10 +98,10 @@ def test_a_process_that_crashed_keeps_it_until_its_time_is_over() -> None:
 def test_a_thread_renews_it_for_as_long_as_the_work_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three times in a term, by a clock that stands still here: the machine may be slow."""
     monkeypatch.setattr(writer_lease, "_LEAST", 0.001)
-    shared, renewed, often = Shared(), list[Term](), threading.Event()
+    shared, renewed, often = Shared(), list[LeaseGrant](), threading.Event()
     shared.lease.lasts = 30_000
 
-    def renew(self: MemoryLease, term: Term) -> Term:
+    def renew(self: MemoryLease, term: LeaseGrant) -> LeaseGrant:
         renewed.append(term)
         if len(renewed) == 5:
             often.set()

@@ -21,7 +21,7 @@ from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, SetupError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Limits, Past, Taken
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.entrypoints import container as parts
@@ -54,10 +54,10 @@ class Source(MemorySource):
         super().__init__(Limits(files=1))
         self.errors: dict[TableName, Exception] = {}
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         if dimension.name in self.errors:
             raise self.errors[dimension.name]
-        return super().take(dimension, past)
+        return super().select_objects(dimension, past)
 
 
 class Pipeline:

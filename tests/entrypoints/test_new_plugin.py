@@ -92,7 +92,7 @@ def methods(code: str, name: str) -> dict[str, str]:
     [
         ("source", "Source", ["Source"]),
         ("queue", "Queue", ["Queue"]),
-        ("table", "Table", ["Table", "Companion", "Quarantine"]),
+        ("table", "Table", ["Table", "ChangeLog", "Quarantine"]),
         ("table", "Target", ["Target"]),
     ],
 )

@@ -21,7 +21,7 @@ from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SetupError, SourceError, StoreUnreachable, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Past, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.core.reporting.notices import RunNotice
@@ -60,10 +60,10 @@ class Source(MemorySource):
         super().__init__()
         self.errors: dict[TableName, Exception] = {}
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         if dimension.name in self.errors:
             raise self.errors[dimension.name]
-        return super().take(dimension, past)
+        return super().select_objects(dimension, past)
 
 
 @dataclass
@@ -209,8 +209,8 @@ def test_of_an_error_that_is_none_of_ours_the_class_alone_is_told(
 
 
 def test_rows_of_no_table_are_told(pipeline: Pipeline, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
-    stray = SimpleNamespace(object="0001", row=2)
-    monkeypatch.setattr("lakeward.entrypoints.startup.findings._strays", lambda _kept: [stray])
+    unrouted_row = SimpleNamespace(object="0001", row=2)
+    monkeypatch.setattr("lakeward.entrypoints.startup.findings._strays", lambda _kept: [unrouted_row])
     assert pipeline.run().code == 3
     assert entries(hook) == [[(None, "strays")]]
 

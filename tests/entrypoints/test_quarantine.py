@@ -54,7 +54,7 @@ PART = {names.UNSET: ["city"]}
 def test_events_that_wait_for_their_row_are_told_from_those_that_have_it(lakeward: Command, lake: ToldLake) -> None:
     """By what is remembered of their keys: rows before, whole events, deletes, and changes of a key."""
     lake.table([{"id": 9, "city": "Kiel", **place(at(1, 1), 1)}], Progress(batch=2))
-    lake.companion(
+    lake.change_log(
         [
             record(1, {1: "1.csv"}, at=NINE),
             record(2, {2: "2.csv"}, at=NINE + 1),
@@ -101,7 +101,7 @@ def test_a_run_that_commits_while_the_quarantine_is_read_is_no_rollback(
 ) -> None:
     """It was at batch 1 when it was looked at, and what stands beside it, read after that, is at batch 3."""
     lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=3, held=1))
-    lake.companion([record(batch, {batch: f"{batch}.csv"}) for batch in (1, 2, 3)])
+    lake.change_log([record(batch, {batch: f"{batch}.csv"}) for batch in (1, 2, 3)])
     held = {names.OPERATION: "update", names.TEXT: "U,x", quarantine.STATE: "held", names.REASON: "cast"}
     since = {quarantine.SINCE: datetime.now(UTC), quarantine.OBJECT_NAME: "3.csv", quarantine.KEY: '["4"]'}
     lake.quarantine([{"id": 4, **held, **since, **place(at(3, 3), 3)}])
@@ -121,7 +121,7 @@ def test_a_run_that_commits_while_the_quarantine_is_read_is_no_rollback(
 def test_a_row_without_a_commit_time_is_not_said_to_be_of_a_full_load(lakeward: Command, lake: ToldLake) -> None:
     """Nor is a full load spoken of where there was none."""
     lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1, held=1))
-    lake.companion([record(1, {1: "1.csv"}), event("change", "update", at(1, 1), 1, id=4, city="Bonn")])
+    lake.change_log([record(1, {1: "1.csv"}), event("change", "update", at(1, 1), 1, id=4, city="Bonn")])
     refused = {names.OPERATION: "update", names.TEXT: "U,x", quarantine.STATE: "held", names.REASON: "sequence"}
     since = {quarantine.SINCE: datetime.now(UTC), quarantine.OBJECT_NAME: "1.csv", quarantine.KEY: '["4"]'}
     lake.quarantine([{"id": 4, **refused, **since, **place(Position(1, LOAD_SEQUENCE, 1, 2), 1)}])

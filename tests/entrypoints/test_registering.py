@@ -19,7 +19,7 @@ from lakeward.adapters.queues.poll import Poll
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Limits, Past, Taken
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.ports import DescribedColumn, Notice, TableDescription
 from lakeward.core.schema import Schema, parse_type
 from lakeward.core.settings.source_catalogue import Answer, Said, SourceColumn, SourceTable
@@ -162,7 +162,7 @@ def test_what_nobody_foresaw_stops_no_table_either(pipeline: Pipeline) -> None:
 
 
 class Gone(MemorySource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         raise StoreUnreachable("gone")
 
 
@@ -240,7 +240,7 @@ def test_a_joined_table_is_registered_as_well(pipeline: Pipeline, monkeypatch: p
     assert (len(pipeline.catalog.told), joining.runs[ORDERS].alarms) == (1, ())
     pipeline.catalog.error = StoreUnreachable("Glue does not answer")
     failed = Joining(pipeline.container(), [ORDERS], Stop(print))
-    failed.take(ORDERS)
+    failed.select_objects(ORDERS)
     (alarm,) = failed.runs[ORDERS].alarms
     assert (alarm.code, exit_code([], [*failed.runs.values()])) == ("CATALOG-001", 3)
 

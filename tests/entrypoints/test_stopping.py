@@ -29,7 +29,7 @@ import sys
 import shop
 from lakeward.entrypoints import cli
 
-def take(self, dimension, past, usual=shop.ShopSource.take):
+def select_objects(self, dimension, past, usual=shop.ShopSource.take):
     print("taking", len(past.seen), flush=True)
     sys.stdin.readline()
     return usual(self, dimension, past)

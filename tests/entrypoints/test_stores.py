@@ -18,7 +18,7 @@ from lakeward.adapters.memory import MemoryTarget
 from lakeward.adapters.settings_stores.file import SettingsFile
 from lakeward.core.dimension import Dimension, Ordered, TableName
 from lakeward.core.errors import ConfigError, LakewardError, PluginError, StoreUnreachable, TableError
-from lakeward.core.ports import Standing
+from lakeward.core.ports import TableState
 from lakeward.core.settings.secrets import SecretName
 from lakeward.entrypoints.api import run
 from lakeward.entrypoints.runtime.stop_signal import Stop
@@ -458,7 +458,7 @@ def test_check_says_which_table_cannot_be_read_and_that_the_lake_or_the_ledger_d
     errors: dict[TableName, LakewardError] = {}
     usual = MemoryTarget.standing
 
-    def standing(self: MemoryTarget, dimension: Dimension) -> Standing:
+    def standing(self: MemoryTarget, dimension: Dimension) -> TableState:
         if dimension.name in errors:
             raise errors[dimension.name]
         return usual(self, dimension)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pytest
 
 from lakeward.core.errors import ConfigError, PluginError
-from lakeward.plugins import API, Options, Registry, Runtime, Shelf, hookimpl
+from lakeward.plugins import API, FactoryRegistry, Options, Registry, Runtime, hookimpl
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.registry import check_parts
 
@@ -24,45 +24,45 @@ def make(options: Options, runtime: Runtime) -> tuple[Options, Runtime]:
 
 
 @pytest.fixture
-def shelf() -> Shelf[Any]:
-    shelf: Shelf[Any] = Shelf("table format")
+def shelf() -> FactoryRegistry[Any]:
+    shelf: FactoryRegistry[Any] = FactoryRegistry("table format")
     shelf.add("iceberg", make)
     shelf.add("delta", make)
     return shelf
 
 
-def test_a_factory_gets_the_options_and_the_runtime(shelf: Shelf[Any]) -> None:
+def test_a_factory_gets_the_options_and_the_runtime(shelf: FactoryRegistry[Any]) -> None:
     runtime = Runtime(no_spark)
     assert shelf.build("delta", {"warehouse": "lake/"}, runtime) == ({"warehouse": "lake/"}, runtime)
 
 
-def test_names_are_listed_in_order_with_the_module_they_are_from(shelf: Shelf[Any]) -> None:
+def test_names_are_listed_in_order_with_the_module_they_are_from(shelf: FactoryRegistry[Any]) -> None:
     assert [(name, shelf.origin(name)) for name in shelf] == [("delta", __name__), ("iceberg", __name__)]
 
 
-def test_a_name_that_is_taken_is_refused_and_both_are_named(shelf: Shelf[Any]) -> None:
+def test_a_name_that_is_taken_is_refused_and_both_are_named(shelf: FactoryRegistry[Any]) -> None:
     with pytest.raises(PluginError, match="two plugins register a table format called 'delta'") as refused:
         shelf.add("delta", make)
     assert str(refused.value).count(__name__) == 2
 
 
-def test_an_unknown_name_is_refused_with_what_is_installed(shelf: Shelf[Any]) -> None:
+def test_an_unknown_name_is_refused_with_what_is_installed(shelf: FactoryRegistry[Any]) -> None:
     with pytest.raises(PluginError, match="no table format is called 'parquet'") as refused:
         shelf.build("parquet", {}, Runtime(no_spark))
     assert refused.value.found == "installed: delta, iceberg"
 
 
-def test_a_misspelt_name_is_refused_with_the_one_that_was_meant(shelf: Shelf[Any]) -> None:
+def test_a_misspelt_name_is_refused_with_the_one_that_was_meant(shelf: FactoryRegistry[Any]) -> None:
     with pytest.raises(PluginError, match="Did you mean 'iceberg'"):
         shelf.build("icebreg", {}, Runtime(no_spark))
 
 
 def test_an_empty_shelf_says_that_nothing_is_installed() -> None:
     with pytest.raises(PluginError, match="installed: none"):
-        Shelf[Any]("queue").build("sqs", {}, Runtime(no_spark))
+        FactoryRegistry[Any]("queue").build("sqs", {}, Runtime(no_spark))
 
 
-def test_a_factory_that_fails_is_named_with_its_plugin_and_what_it_raised(shelf: Shelf[Any]) -> None:
+def test_a_factory_that_fails_is_named_with_its_plugin_and_what_it_raised(shelf: FactoryRegistry[Any]) -> None:
     def fail(options: Options, runtime: Runtime) -> Any:
         return options["tray"]
 
@@ -74,7 +74,7 @@ def test_a_factory_that_fails_is_named_with_its_plugin_and_what_it_raised(shelf:
     assert "--debug" in str(refused.value.todo)
 
 
-def test_a_factory_that_wants_to_end_the_process_is_one_that_fails(shelf: Shelf[Any]) -> None:
+def test_a_factory_that_wants_to_end_the_process_is_one_that_fails(shelf: FactoryRegistry[Any]) -> None:
     """With 0 the command would have said nothing, and that all is well."""
 
     def leave(options: Options, runtime: Runtime) -> Any:
@@ -85,7 +85,7 @@ def test_a_factory_that_wants_to_end_the_process_is_one_that_fails(shelf: Shelf[
         shelf.build("paper", {}, Runtime(no_spark))
 
 
-def test_what_a_factory_says_in_lakewards_words_is_said_as_it_is(shelf: Shelf[Any]) -> None:
+def test_what_a_factory_says_in_lakewards_words_is_said_as_it_is(shelf: FactoryRegistry[Any]) -> None:
     def refuse(options: Options, runtime: Runtime) -> Any:
         raise ConfigError("there is no paper")
 
@@ -143,7 +143,7 @@ def test_what_is_no_name_and_no_factory_is_refused_by_the_name_of_its_plugin(nam
     assert f"add({name!r}, {factory!r}): a queue is registered by" in str(refused.value.found)
 
 
-def test_of_a_factory_in_part_the_module_is_that_of_the_whole(shelf: Shelf[Any]) -> None:
+def test_of_a_factory_in_part_the_module_is_that_of_the_whole(shelf: FactoryRegistry[Any]) -> None:
     shelf.add("paper", partial(make))
     assert shelf.origin("paper") == __name__
 

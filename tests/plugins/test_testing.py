@@ -12,7 +12,7 @@ from repository import ROOT, modules
 
 from lakeward.adapters.memory import MemoryTable
 from lakeward.core.errors import PluginError
-from lakeward.core.ports import Recalled
+from lakeward.core.ports import ChangeLogState
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing import LAWS, Bench, MemoryLake, table_contract, try_law
 
@@ -126,8 +126,8 @@ def test_an_unknown_law_is_refused_and_the_nearest_named() -> None:
 class ForgetsItsObjects(MemoryTable):
     """Says of no object that it was applied."""
 
-    def recall(self, progress: Progress) -> Recalled:
-        return replace(MemoryTable.recall(self, progress), objects={})
+    def read_state(self, progress: Progress) -> ChangeLogState:
+        return replace(MemoryTable.read_state(self, progress), objects={})
 
 
 @pytest.mark.timeout(20)

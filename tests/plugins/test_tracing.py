@@ -12,7 +12,7 @@ from lakeward.core.errors import PluginError
 from lakeward.core.pipeline.job import Report
 from lakeward.plugins import API, Registry, hookimpl
 from lakeward.plugins.manager import load, registry_of
-from lakeward.plugins.registry import Shelf
+from lakeward.plugins.registry import FactoryRegistry
 from lakeward.plugins.tracing import Tracing
 
 
@@ -50,7 +50,7 @@ def test_all_plugins_are_noted_that_answer_and_as_often_as_without_it() -> None:
     assert {call.plugin for call in manager.calls} == {name for name, _ in manager.list_name_plugin()} - {"mine"}
 
 
-def shelf_names(shelf: Shelf[Any]) -> list[str]:
+def shelf_names(shelf: FactoryRegistry[Any]) -> list[str]:
     return [*shelf]
 
 

@@ -29,7 +29,7 @@ def describe(bag: Any) -> dict[str, Any]:
     return {"errors": dict(bag.import_errors), "dags": dags}
 
 
-def carry_out(bag: Any, name: str) -> dict[str, Any]:
+def commit_batch(bag: Any, name: str) -> dict[str, Any]:
     """Carry a DAG out once, with one retry, which waits for nothing."""
     made = bag.dags[name]
     for one in made.tasks:
@@ -45,4 +45,4 @@ def carry_out(bag: Any, name: str) -> dict[str, Any]:
 if __name__ == "__main__":
     place, *names = sys.argv[1:]
     found = parse()
-    Path(place).write_text(json.dumps(carry_out(found, *names) if names else describe(found)), "utf-8")
+    Path(place).write_text(json.dumps(commit_batch(found, *names) if names else describe(found)), "utf-8")

@@ -256,7 +256,7 @@ class AwsPipeline:
         item = self.aws.client("dynamodb").get_item(TableName=name, Key={"lease": {"S": self.name}}).get("Item")
         return item is not None and int(item["until"]["N"]) / 1e6 + _GRACE > time.time()
 
-    def carry_out(
+    def commit_batch(
         self, *, kill: Callable[[], bool] | None = None, before_end: Callable[[], None] | None = None
     ) -> str:
         """Wait until the state machine has started a run, and carry it out as Glue does; return its state.

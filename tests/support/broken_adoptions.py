@@ -18,7 +18,7 @@ from lakeward.adapters.spark.sql import names
 from lakeward.core.ledger.objects import SourceObject, digest_of
 from lakeward.core.operations import adopt as adopting
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Foreign
+from lakeward.core.ports import Commit, ExternalTable
 from lakeward.core.progress import Progress
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -28,7 +28,7 @@ def forgets_what_was_applied(patch: pytest.MonkeyPatch) -> None:
     """Takes the table over as if no file had been applied to it."""
     adopt = TableAdoption.adopt
 
-    def forgetful(self: TableAdoption, foreign: Foreign, plan: MergePlan, progress: Progress) -> Commit:
+    def forgetful(self: TableAdoption, foreign: ExternalTable, plan: MergePlan, progress: Progress) -> Commit:
         plan = replace(plan, facts=replace(plan.facts, objects=()))
         return adopt(self, foreign, plan, replace(progress, digest=digest_of(())))
 

@@ -13,15 +13,15 @@ from lakeward.core.errors import CommitConflict
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
-    Care,
-    Cared,
+    ChangeLogState,
     Commit,
     Entry,
-    Recalled,
-    Resolved,
-    Standing,
-    Undone,
-    Word,
+    MaintenancePolicy,
+    MaintenanceReport,
+    MergeResult,
+    OperatorDecision,
+    RollbackPreview,
+    TableState,
 )
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing.scripts import NAME
@@ -96,7 +96,7 @@ class NullsWhatTheFilesLack(Whole):
 class ShowsColumnsBeforeItsFirstCommit(Whole):
     """Says that a table is there which nobody wrote."""
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Return the columns that it would have."""
         found = Whole.standing(self)
         return replace(found, schema=found.schema or self.dimension.schema)
@@ -105,7 +105,7 @@ class ShowsColumnsBeforeItsFirstCommit(Whole):
 class ForgetsItsProgressBehindAnothersCommit(Whole):
     """Looks for its progress in the last commit alone, whoever made it."""
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Return nothing where that was another's."""
         found = Whole.standing(self)
         return replace(found, progress=Progress()) if self.lake.is_behind else found
@@ -114,16 +114,16 @@ class ForgetsItsProgressBehindAnothersCommit(Whole):
 class BelievesWhatACrashLeft(Whole):
     """Takes objects for committed that the companion knows of a batch which was not."""
 
-    def recall(self, progress: Progress) -> Recalled:
+    def read_state(self, progress: Progress) -> ChangeLogState:
         """Return what is remembered up to whatever was written last."""
         newest = max(progress.batch, self.lake.remembered)
-        return Whole.recall(self, replace(progress, batch=newest))
+        return Whole.read_state(self, replace(progress, batch=newest))
 
 
 class SaysThatItCommitted(Whole):
     """Takes a commit that lost a race for one that was made."""
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Say so."""
         try:
             return Whole.commit(self, plan, resolved, progress)
@@ -134,7 +134,7 @@ class SaysThatItCommitted(Whole):
 class TellsNoRegressions(Whole):
     """Works a batch out, and tells of no change that it lies below its row."""
 
-    def resolve(self, plan: MergePlan, frame: Any) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Any) -> MergeResult:
         """Leave it out."""
         return replace(Whole.resolve(self, plan, frame), log_regressions={})
 
@@ -142,21 +142,21 @@ class TellsNoRegressions(Whole):
 class AppliesABatchOnWhateverStands(Whole):
     """Works a batch that lost a race out anew, and does not look whether its objects are there by now."""
 
-    def resolve(self, plan: MergePlan, frame: Any) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Any) -> MergeResult:
         """Keep the frame."""
         self.frame = frame
         return Whole.resolve(self, plan, frame)
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Commit it as the next batch."""
         try:
             return Whole.commit(self, plan, resolved, progress)
         except CommitConflict:
             now = self.standing()
-            self.recall(now.progress)
+            self.read_state(now.progress)
             later = replace(plan, batch=now.progress.batch + 1, creates=False, copies=frozenset(), recalls=False)
             again = self.resolve(later, self.frame)
-            self.remember(later, again)
+            self.record_batch(later, again)
             return Whole.commit(self, later, again, replace(progress, batch=later.batch))
 
 
@@ -166,19 +166,19 @@ class BelievesWhoRememberedLast(Whole):
     It tells objects by their number alone, so that one which the other delivery had as well is not missed.
     """
 
-    def recall(self, progress: Progress) -> Recalled:
+    def read_state(self, progress: Progress) -> ChangeLogState:
         """Return the objects under the name that they have in any delivery."""
-        found = Whole.recall(self, progress)
+        found = Whole.read_state(self, progress)
         every = {f"{number:04d}/{item.order}": item for number in range(9) for item in found.objects.values()}
         return replace(found, objects=every)
 
-    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+    def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
         """Write it as who begins: what is stamped above the table is left by a crash."""
         anew = self.lake.lake.open(self.dimension)
-        anew.companion.recall(anew.table.standing().progress)
-        anew.companion.remember(plan, resolved)
+        anew.change_log.read_state(anew.table.standing().progress)
+        anew.change_log.record_batch(plan, resolved)
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Leave out which objects it was of."""
         return Whole.commit(self, plan, resolved, replace(progress, digest=None))
 
@@ -186,9 +186,9 @@ class BelievesWhoRememberedLast(Whole):
 class KnowsTheLastWordAlone(Whole):
     """Has a place for one word of an operator."""
 
-    def recall(self, progress: Progress) -> Recalled:
+    def read_state(self, progress: Progress) -> ChangeLogState:
         """Return the last."""
-        found = Whole.recall(self, progress)
+        found = Whole.read_state(self, progress)
         return replace(found, words=found.words[-1:])
 
 
@@ -214,10 +214,10 @@ class GoesByTheNameWithoutItsSchema(Whole):
 class HearsNothingBeforeThereIsATable(Whole):
     """Has no place for a word while nothing was ever committed."""
 
-    def write_down(self, progress: Progress, word: Word) -> None:
+    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
         """Write it down where there is a table."""
         if self.standing().schema is not None:
-            Whole.write_down(self, progress, word)
+            Whole.record_decision(self, progress, word)
 
 
 class AppliesWhatShowsAChange(Whole):
@@ -231,7 +231,7 @@ class AppliesWhatShowsAChange(Whole):
 class TakesAMendedRowForGivenUp(Whole):
     """Releases what waited behind a mended row, and applies nothing in its place."""
 
-    def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: Any) -> Batch[Any]:
+    def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Batch[Any]:
         """Return what waited, without what was mended."""
         return Whole.waiting(self, progress, resolved, None)
 
@@ -241,7 +241,7 @@ class ForgetsWhatWasMended(Whole):
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return them as if nobody had mended one."""
-        return [replace(entry, mended=None) for entry in Whole.entries(self, progress)]
+        return [replace(entry, repaired=None) for entry in Whole.entries(self, progress)]
 
 
 class HidesKeysThatAWaitingChangeHolds(Whole):
@@ -272,22 +272,22 @@ class HoldsKeysOfTheEpochBefore(Whole):
 class TakesNothingBack(Whole):
     """Says that it was rolled back, and stands where it stood."""
 
-    def roll_back(self, undone: Undone) -> None:
+    def roll_back(self, preview: RollbackPreview) -> None:
         """Do nothing."""
 
 
 class TellsWhatItDidNotDo(Whole):
     """Counts files that it leaves as they are."""
 
-    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         """Only tell."""
-        return Whole.maintain(self, care, is_dry=True)
+        return Whole.maintain(self, policy, is_dry=True)
 
 
 class ForgetsItsProgressInMaintenance(ForgetsItsProgressBehindAnothersCommit):
     """Lets the commit expire that says how far the table is."""
 
-    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         """Forget it."""
         self.lake.is_behind = not is_dry
-        return Whole.maintain(self, care, is_dry=is_dry)
+        return Whole.maintain(self, policy, is_dry=is_dry)

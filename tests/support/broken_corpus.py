@@ -12,14 +12,14 @@ from lakeward.core.events import Cell, ChangeEvent, Key
 from lakeward.core.merge.delivery import Settled
 from lakeward.core.merge.fold import Row
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Resolved
+from lakeward.core.ports import Commit, MergeResult
 from lakeward.core.progress import Progress
 
 
 class ForgetsTransactions(MemoryTable):
     """Takes each change for a transaction of its own."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [replace(item, transaction=None) if isinstance(item, ChangeEvent) else item for item in frame]
         return MemoryTable.resolve(self, plan, items)
 
@@ -41,7 +41,7 @@ def _cut(cell: Cell) -> Cell:
 class DropsColumnsThatAreGone(MemoryTable):
     """Has the columns of the newest batch alone."""
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         commit, names = MemoryTable.commit(self, plan, resolved, progress), plan.facts.schema.names
         self.rows = {
             key: replace(row, cells={name: row.cells.get(name) for name in names}) for key, row in self.rows.items()
@@ -67,7 +67,7 @@ class WritesRowsAfterItsProgress(MemoryTable):
 
     late: Settled | None = None
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         rows = self.rows
         commit = MemoryTable.commit(self, plan, resolved, progress)
         self.rows, self.late = rows, resolved.detail
@@ -92,7 +92,7 @@ class AppendsBeforeItSaysSo(broken_memory.KeepsProgressApart):
 class TakesALoadForNews(MemoryTable):
     """Applies the rows of a full load whenever it comes."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         loaded = [event for event in frame if isinstance(event, ChangeEvent) and event.is_load]
         resolved.detail.rows.update({event.key: Row(event.cells, event.position) for event in loaded})

@@ -18,7 +18,7 @@ from lakeward.adapters.formats.iceberg.table import IcebergTable
 from lakeward.adapters.formats.iceberg.writes.change import Change
 from lakeward.adapters.formats.shared.change_log import entries, retention
 from lakeward.adapters.formats.shared.change_log.batch_log import Batches
-from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.resolution.steps import applicable_events, arrivals, hold_filter
 from lakeward.adapters.formats.shared.resolution.steps.arrivals import Arrived
 from lakeward.adapters.formats.shared.resolution.strategies import snapshot_splice, whole_rows
@@ -34,7 +34,7 @@ from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core import plan as core_plan
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Entry, Resolved
+from lakeward.core.ports import Commit, Entry, MergeResult
 from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import SchemaChange
 from lakeward.plugins.testing.player import Player
@@ -100,7 +100,7 @@ def keeps_progress_apart(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Commits the rows, and the progress only afterwards."""
     commit, trim, tables = IcebergTable.commit, Keeping.trim, []
 
-    def rows_alone(self: IcebergTable, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def rows_alone(self: IcebergTable, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         tables.append(self)
         return commit(self, plan, resolved, self.standing().progress)
 
@@ -144,7 +144,7 @@ def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -
     """Gives a row whose cells are as before the position that it had."""
     stage = IcebergTable._stage
 
-    def kept(self: IcebergTable, change: Any, plan: MergePlan, resolved: Resolved) -> None:
+    def kept(self: IcebergTable, change: Any, plan: MergePlan, resolved: MergeResult) -> None:
         if not plan.creates:
             cells = [quoted(name) for name in plan.dimension.schema.names]
             place = names.POSITION[1:]
@@ -161,7 +161,7 @@ def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -
 def forgets_deletes_too_early(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Trims what the source may still deliver again, with each batch."""
 
-    def trim(beside: CompanionTable, _progress: Progress, *_more: object) -> None:
+    def trim(beside: ChangeLogTable, _progress: Progress, *_more: object) -> None:
         beside.table.forget(f"{entries.KIND} = '{entries.DELETE}'")
 
     patch.setattr(retention, "_TRIM_EVERY", 1)
@@ -170,7 +170,7 @@ def forgets_deletes_too_early(patch: pytest.MonkeyPatch, _player: Player) -> Non
 
 def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes in memory that is stamped above the table's own batch."""
-    objects, kind = Batches.objects, CompanionTable._kind
+    objects, kind = Batches.objects, ChangeLogTable._kind
 
     def all_objects(self: Batches, progress: Progress) -> Mapping[str, Any]:
         found = objects(self, progress)
@@ -178,11 +178,11 @@ def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> No
         left = [self.records.pop(batch) for batch in [*self.records] if batch > progress.batch]
         return {**found, **{item.object.name: item.object for known in left for item in known.facts}}
 
-    def all_entries(self: CompanionTable, wanted: str, upto: int) -> DataFrame | None:
+    def all_entries(self: ChangeLogTable, wanted: str, upto: int) -> DataFrame | None:
         return kind(self, wanted, upto + 1)
 
     patch.setattr(Batches, "objects", all_objects)
-    patch.setattr(CompanionTable, "_kind", all_entries)
+    patch.setattr(ChangeLogTable, "_kind", all_entries)
 
 
 @by_spark
@@ -201,7 +201,7 @@ def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -
     """Trims the deletes that an older event may still meet."""
     patch.setattr(retention, "_TRIM_EVERY", 1)
 
-    def passed(_beside: CompanionTable, progress: Progress, _holds: object) -> str:
+    def passed(_beside: ChangeLogTable, progress: Progress, _holds: object) -> str:
         return f"({entries.KIND} = '{entries.DELETE}' and {names.BATCH} <= {progress.batch})"
 
     patch.setattr(retention, "_passed", passed)
@@ -211,8 +211,8 @@ def takes_a_mended_row_for_given_up(patch: pytest.MonkeyPatch, _player: Player) 
     """Releases what waited behind a mended row, and applies nothing in its place."""
     waiting = Keeping.waiting
 
-    def without(self: Keeping, progress: Progress, resolved: Sequence[Entry], mended: Any) -> Any:
-        return waiting(self, progress, resolved, None if mended is None else mended.limit(0))
+    def without(self: Keeping, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Any:
+        return waiting(self, progress, resolved, None if repaired is None else repaired.limit(0))
 
     patch.setattr(Keeping, "waiting", without)
 
@@ -221,8 +221,8 @@ def puts_a_mended_row_on_top(patch: pytest.MonkeyPatch, _player: Player) -> None
     """Applies a mended row as the newest of its key, whatever came after it."""
     waiting = Keeping.waiting
 
-    def on_top(self: Keeping, progress: Progress, resolved: Sequence[Entry], mended: Any) -> Any:
-        newest = None if mended is None else mended.withColumn(names.SEQUENCE, F.lit(1 << 40))
+    def on_top(self: Keeping, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Any:
+        newest = None if repaired is None else repaired.withColumn(names.SEQUENCE, F.lit(1 << 40))
         return waiting(self, progress, resolved, newest)
 
     patch.setattr(Keeping, "waiting", on_top)
@@ -249,7 +249,7 @@ def nulls_what_was_not_sent(patch: pytest.MonkeyPatch, _player: Player) -> None:
 @by_spark
 def keeps_no_bases(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Remembers events, and not the rows that they were applied to."""
-    patch.setattr(CompanionTable, "bases", lambda _self, _upto: None)
+    patch.setattr(ChangeLogTable, "bases", lambda _self, _upto: None)
 
 
 @by_spark

@@ -10,7 +10,7 @@ from broken_ports import BrokenLake, Whole
 from lakeward.adapters.memory import Frame, MemoryTable
 from lakeward.core.events import ChangeEvent, Operation, same
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Resolved
+from lakeward.core.ports import MergeResult
 from lakeward.plugins.testing import Item
 
 
@@ -51,7 +51,7 @@ class NeverTakesARow(Whole):
 class TakesEveryEqualRow(MemoryTable):
     """Takes away every row that is equal to an image."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         rows = resolved.detail.rows
         for fact in [fact for fact, row in rows.items() if row is None and fact in self.rows]:
@@ -63,7 +63,7 @@ class TakesEveryEqualRow(MemoryTable):
 class TakesTheNewestEqualRow(MemoryTable):
     """Takes away of several equal rows the newest that stood before the batch."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         rows = resolved.detail.rows
         gone = [fact for fact, row in rows.items() if row is None and fact in self.rows]
@@ -77,7 +77,7 @@ class TakesTheNewestEqualRow(MemoryTable):
 class TakesNoRow(MemoryTable):
     """Takes no row away."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         for fact in [fact for fact, row in resolved.detail.rows.items() if row is None]:
             del resolved.detail.rows[fact]
@@ -87,7 +87,7 @@ class TakesNoRow(MemoryTable):
 class TakesNullForUnequal(MemoryTable):
     """Compares an image with a row as `=` does, for which NULL is equal to nothing."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         told = [_without_nulls(item) if isinstance(item, ChangeEvent) else item for item in frame]
         return MemoryTable.resolve(self, plan, told)
 
@@ -95,7 +95,7 @@ class TakesNullForUnequal(MemoryTable):
 class TakesACopyForNews(MemoryTable):
     """Takes a row away once more where an object comes again."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         seen, self.memory.records = self.memory.records, []
         try:
             return MemoryTable.resolve(self, plan, frame)

@@ -11,7 +11,7 @@ from memory_feeds import BEFORE
 from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation
-from lakeward.core.ledger.objects import Past, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
 from lakeward.core.ports import Batch
 from lakeward.plugins.testing import Item
 
@@ -19,9 +19,9 @@ from lakeward.plugins.testing import Item
 class ReadsInserts(MemorySource):
     """Calls what was read new."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return inserts for reads."""
-        batch = MemorySource.read(self, dimension, taken, epoch)
+        batch = MemorySource.read(self, dimension, selection, epoch)
         items = [
             replace(item, operation=Operation.INSERT)
             if isinstance(item, ChangeEvent) and item.operation is Operation.READ
@@ -34,18 +34,18 @@ class ReadsInserts(MemorySource):
 class OrdersALoadByItsTimes(MemorySource):
     """Has rows of a load among the changes of their time."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return rows at their times."""
-        batch = MemorySource.read(self, dimension, taken, epoch)
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, frame=[_placed(item, sequence=item.time or 0) for item in batch.frame])
 
 
 class HasALoadInOneObject(MemorySource):
     """Numbers rows of a load on, as if it were of one object."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return rows of the first object."""
-        batch = MemorySource.read(self, dimension, taken, epoch)
+        batch = MemorySource.read(self, dimension, selection, epoch)
         items = [_placed(item, object=1 - BEFORE, row=row) for row, item in enumerate(batch.frame, 1)]
         return replace(batch, frame=items)
 
@@ -53,18 +53,18 @@ class HasALoadInOneObject(MemorySource):
 class ReadsALoadTwice(MemorySource):
     """Reads rows of a load again, behind themselves."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return each row twice."""
-        batch = MemorySource.read(self, dimension, taken, epoch)
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, frame=[*batch.frame, *batch.frame])
 
 
 class TellsNoObjectsOfALoad(MemorySource):
     """Does not say which objects are of a load."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return facts of objects of changes."""
-        batch = MemorySource.read(self, dimension, taken, epoch)
+        batch = MemorySource.read(self, dimension, selection, epoch)
         objects = tuple(replace(known, is_load=False) for known in batch.facts.objects)
         return replace(batch, facts=replace(batch.facts, objects=objects))
 
@@ -72,28 +72,28 @@ class TellsNoObjectsOfALoad(MemorySource):
 class TellsNoEpochThatBegins(MemorySource):
     """Does not say that a load is whole, not of one that was taken whole, either."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return facts of a load that goes on."""
-        batch = MemorySource.read(self, dimension, taken, epoch)
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, facts=replace(batch.facts, loaded=None))
 
 
 class TellsThatALoadIsWholeAtOnce(MemorySource):
     """Waits for no changes behind it."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return facts of a whole load."""
-        batch = MemorySource.read(self, dimension, taken, epoch)
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, facts=replace(batch.facts, loaded=epoch))
 
 
 class NeverTellsThatALoadIsWhole(MemorySource):
     """Takes the changes behind it for nothing."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return facts of a whole load where it was taken as one."""
-        batch = MemorySource.read(self, dimension, taken, epoch)
-        return replace(batch, facts=replace(batch.facts, loaded=taken.load))
+        batch = MemorySource.read(self, dimension, selection, epoch)
+        return replace(batch, facts=replace(batch.facts, loaded=selection.load))
 
 
 class ListsALoadBehindChanges(MemorySource):
@@ -108,93 +108,95 @@ class ListsALoadBehindChanges(MemorySource):
 class TakesChangesForALoad(MemorySource):
     """Orders changes by their arrival alone, and that as a load is."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return changes where a load begins."""
-        batch = MemorySource.read(self, dimension, taken, epoch)
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, frame=[_placed(item, sequence=LOAD_SEQUENCE) for item in batch.frame])
 
 
 class TakesWhatThereIsOfALoad(MemorySource):
     """Waits for nothing."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Return all that was not applied."""
-        taken = MemorySource.take(self, dimension, replace(past, load=None))
-        return replace(taken, load=None if past.load is None else past.load.epoch)
+        selection = MemorySource.select_objects(self, dimension, replace(past, load=None))
+        return replace(selection, load=None if past.load is None else past.load.epoch)
 
 
 class TellsNothingOfALoadThatItWaitsFor(MemorySource):
     """Waits in silence."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Return no word of what is awaited."""
-        return replace(MemorySource.take(self, dimension, past), awaited=None)
+        return replace(MemorySource.select_objects(self, dimension, past), awaited=None)
 
 
 class HearsNobody(MemorySource):
     """Waits for changes, whatever a person says."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Return what is taken without that word."""
         load = past.load and replace(past.load, whole=None)
-        return MemorySource.take(self, dimension, replace(past, load=load))
+        return MemorySource.select_objects(self, dimension, replace(past, load=load))
 
 
 class TakesWhatWasSaidToBeAll(MemorySource):
     """Does not look for more."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Return the objects that a person saw."""
-        taken, load = MemorySource.take(self, dimension, past), past.load
+        selection, load = MemorySource.select_objects(self, dimension, past), past.load
         if load is None or load.whole is None:
-            return taken
-        seen = tuple(item for item in (*taken.objects, *taken.left) if item.version in load.whole)
-        return replace(taken, objects=seen, load=load.epoch)
+            return selection
+        seen = tuple(item for item in (*selection.objects, *selection.left) if item.version in load.whole)
+        return replace(selection, objects=seen, load=load.epoch)
 
 
 class ReadsWhatDidNotChangeOfALoad(MemorySource):
     """Reads a load as it does changes: up to the first object that is another now."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return the first objects."""
-        return MemorySource.read(self, dimension, replace(taken, load=None), epoch)
+        return MemorySource.read(self, dimension, replace(selection, load=None), epoch)
 
 
 class ReadsALoadAsItIsNow(MemorySource):
     """Does not look whether it changed."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return what the objects of these names hold."""
         now = {one.object.name: one.object for one in self.tables[dimension.name]}
-        objects = tuple(now[item.name] for item in taken.objects)
-        return MemorySource.read(self, dimension, replace(taken, objects=objects), epoch)
+        objects = tuple(now[item.name] for item in selection.objects)
+        return MemorySource.read(self, dimension, replace(selection, objects=objects), epoch)
 
 
 class TakesTheLoadBeforeForTheNext(MemorySource):
     """Forgets what was applied, where a load is awaited."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Return what there is of any load."""
-        return MemorySource.take(self, dimension, past if past.load is None else replace(past, seen={}))
+        return MemorySource.select_objects(self, dimension, past if past.load is None else replace(past, seen={}))
 
 
 class BeginsAnEpochByItself(MemorySource):
     """Takes a load that is written anew without a word."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Return objects that are others now as if they were new."""
         now = {one.object.name: one.object for one in self.tables[dimension.name]}
         seen = {name: item for name, item in past.seen.items() if now[name] == item}
-        return MemorySource.take(self, dimension, past if past.load is not None else replace(past, seen=seen))
+        return MemorySource.select_objects(
+            self, dimension, past if past.load is not None else replace(past, seen=seen)
+        )
 
 
 class StaysInItsEpoch(MemorySource):
     """Reads every load in the epoch of the first."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return rows of the epoch before."""
         first = self.loaded.setdefault(dimension.source, epoch)
-        return MemorySource.read(self, dimension, replace(taken, load=first), first)
+        return MemorySource.read(self, dimension, replace(selection, load=first), first)
 
 
 def _placed(item: Item, **places: int) -> Item:

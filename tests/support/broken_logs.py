@@ -10,7 +10,7 @@ from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.checks.log_steps import LogName, LogReached, LogSpan
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
-from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.objects import ObjectSelection
 from lakeward.core.ports import Batch
 
 
@@ -22,8 +22,8 @@ class LogSource(MemorySource):
 
 
 class TellsNoLog(LogSource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        return _without_steps(LogSource.read(self, dimension, taken, epoch), lambda _: True)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        return _without_steps(LogSource.read(self, dimension, selection, epoch), lambda _: True)
 
 
 class TellsNoTimes(LogSource):
@@ -38,20 +38,20 @@ class TellsTheTimesOfArrival(LogSource):
 
 
 class ComparesWithinAnObject(LogSource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        return LogSource.read(self, dimension, replace(taken, reached=LogReached()), epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        return LogSource.read(self, dimension, replace(selection, reached=LogReached()), epoch)
 
 
 class ComparesTheGreatestPlace(LogSource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch, highest = LogSource.read(self, dimension, taken, epoch), taken.reached.highest or 0
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch, highest = LogSource.read(self, dimension, selection, epoch), selection.reached.highest or 0
         return _without_steps(batch, lambda span: span.greatest > highest)
 
 
 class ComparesTheEarliestTime(LogSource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = LogSource.read(self, dimension, taken, epoch)
-        return _without_steps(batch, lambda span: not taken.reached.is_newer(span.earliest))
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = LogSource.read(self, dimension, selection, epoch)
+        return _without_steps(batch, lambda span: not selection.reached.is_newer(span.earliest))
 
 
 class NamesALogByItsObject(LogSource):
@@ -62,26 +62,26 @@ class NamesALogByItsObject(LogSource):
 
 
 class LiftsNothing(LogSource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        return LogSource.read(self, dimension, replace(taken, restarts=()), epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        return LogSource.read(self, dimension, replace(selection, restarts=()), epoch)
 
 
 class LiftsAllThereIs(LogSource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        early = tuple(restart._replace(order=0) for restart in taken.restarts)
-        return LogSource.read(self, dimension, replace(taken, restarts=early), epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        early = tuple(restart._replace(order=0) for restart in selection.restarts)
+        return LogSource.read(self, dimension, replace(selection, restarts=early), epoch)
 
 
 class LiftsOtherPartitions(LogSource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        endless = tuple(restart._replace(end=None) for restart in taken.restarts)
-        return LogSource.read(self, dimension, replace(taken, restarts=endless), epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        endless = tuple(restart._replace(end=None) for restart in selection.restarts)
+        return LogSource.read(self, dimension, replace(selection, restarts=endless), epoch)
 
 
 class LiftsByOne(LogSource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        low = tuple(restart._replace(offset=1) for restart in taken.restarts)
-        return LogSource.read(self, dimension, replace(taken, restarts=low), epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        low = tuple(restart._replace(offset=1) for restart in selection.restarts)
+        return LogSource.read(self, dimension, replace(selection, restarts=low), epoch)
 
 
 def _without_steps(batch: Batch[Frame], is_known: Callable[[LogSpan], bool]) -> Batch[Frame]:

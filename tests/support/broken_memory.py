@@ -31,16 +31,16 @@ from lakeward.core.merge.ties import ties_with
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
-    Care,
-    Cared,
+    ChangeLogState,
     Commit,
     Entry,
+    MaintenancePolicy,
+    MaintenanceReport,
+    MergeResult,
     Notice,
-    Recalled,
-    Resolved,
-    Standing,
-    Undone,
-    Word,
+    OperatorDecision,
+    RollbackPreview,
+    TableState,
 )
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing.bench import COLUMNS
@@ -51,7 +51,7 @@ def _events(frame: Frame) -> list[ChangeEvent]:
     return [item for item in frame if isinstance(item, ChangeEvent)]
 
 
-def _counted(resolved: Resolved, **more: int) -> Resolved:
+def _counted(resolved: MergeResult, **more: int) -> MergeResult:
     counts = resolved.counts
     return replace(resolved, counts=replace(counts, **{n: getattr(counts, n) + v for n, v in more.items()}))
 
@@ -59,7 +59,7 @@ def _counted(resolved: Resolved, **more: int) -> Resolved:
 class LetsSnapshotRowsReplace(MemoryTable):
     """Gives snapshot rows without a place the sequence of the change that came last: by arrival they are newer."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         places = [record.greatest.sequence for record in self.memory.records]
         newest = max(places, default=READ_SEQUENCE)
         items = [
@@ -74,7 +74,7 @@ class LetsSnapshotRowsReplace(MemoryTable):
 class LosesTheLastEvent(MemoryTable):
     """Drops an event, and says that it was superseded."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         events = _events(frame)
         if not events:
             return MemoryTable.resolve(self, plan, frame)
@@ -86,7 +86,7 @@ class LosesTheLastEvent(MemoryTable):
 class LetsTheFirstOfATieWin(MemoryTable):
     """Puts events of one key and commit in the opposite of their order of arrival."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         ties: dict[tuple[Mark, Key], list[ChangeEvent]] = defaultdict(list)
         for event in sorted(_events(frame), key=lambda event: event.position):
             if event.position.sequence not in (0, LOAD_SEQUENCE):
@@ -102,14 +102,14 @@ class LetsTheFirstOfATieWin(MemoryTable):
 class LetsArrivalOrderWhatTies(MemoryTable):
     """Takes the later of a tie for newer, whatever the table would have."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         return MemoryTable.resolve(self, replace(plan, dimension=replace(plan.dimension, ties=Ties.ARRIVAL)), frame)
 
 
 class TellsTiesOfABatchAlone(MemoryTable):
     """Knows of no tie with what came in a batch before."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         events = _events(frame)
         has_ties = bool(ties_with(events, (), {}))
         kept = plan.dimension.ties if has_ties else Ties.ARRIVAL
@@ -127,7 +127,7 @@ class HoldsTheLaterKeyOfATieAlone(MemoryTable):
 class ChecksNothingForBeingStale(MemoryTable):
     """Takes every row that stands, and every delete that is remembered, for older than any event."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         rows, memory = self.rows, self.memory
         self.rows = {key: replace(row, position=Position(0, 0, 0, 0)) for key, row in rows.items()}
         waiting = {place: change for place, change in memory.changes.items() if change.waiting}
@@ -144,7 +144,7 @@ class KeepsProgressApart(MemoryTable):
 
     late: Progress | None = None
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         self.late = progress
         return MemoryTable.commit(self, plan, resolved, self.progress)
 
@@ -156,7 +156,7 @@ class KeepsProgressApart(MemoryTable):
 class DropsRowsThatMove(MemoryTable):
     """Takes away a row whose partition (by threes of `a`) changes, and writes no other."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         rows = resolved.detail.rows
         for key, row in rows.items():
@@ -175,7 +175,7 @@ def _partition(row: Row) -> int:
 class LeavesThePositionOfANoOp(MemoryTable):
     """Does not write a row whose cells are as before."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         rows = resolved.detail.rows
         for key, row in rows.items():
@@ -200,9 +200,9 @@ def _without_deletes(memory: Memory) -> Memory:
 class BelievesWhatACrashLeft(MemoryTable):
     """Takes in memory that is stamped above the table's own batch."""
 
-    def recall(self, progress: Progress) -> Recalled:
+    def read_state(self, progress: Progress) -> ChangeLogState:
         newest = max([progress.batch, *self.written, *self.objects])
-        return MemoryTable.recall(self, replace(progress, batch=newest))
+        return MemoryTable.read_state(self, replace(progress, batch=newest))
 
 
 class ForgetsDeletesAboveTheMark(MemoryTable):
@@ -217,7 +217,7 @@ class ForgetsDeletesAboveTheMark(MemoryTable):
 class NullsWhatWasNotSent(MemoryTable):
     """Takes a cell that an update does not have for NULL."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [_whole(item) if isinstance(item, ChangeEvent) else item for item in frame]
         return MemoryTable.resolve(self, plan, items)
 
@@ -229,7 +229,7 @@ def _whole(event: ChangeEvent) -> ChangeEvent:
 class TakesCopiesUnderOtherNamesForNews(MemoryTable):
     """Tells events, and their transactions, by their object, though each has a number of its own."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         dimension = self.dimension
         self.dimension = replace(dimension, sequences=Sequences.TIMES)
         own = [
@@ -247,14 +247,14 @@ class TakesCopiesUnderOtherNamesForNews(MemoryTable):
 class TakesAMendedRowForGivenUp(MemoryTable):
     """Releases what waited behind a mended row, and applies nothing in its place."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         return MemoryTable.resolve(self, plan, () if plan.releases else frame)
 
 
 class PutsAMendedRowOnTop(MemoryTable):
     """Applies a mended row as the newest of its key, whatever came after it."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         for event in _events(frame) if plan.releases else ():
             if event.operation is not Operation.DELETE:
@@ -265,8 +265,8 @@ class PutsAMendedRowOnTop(MemoryTable):
 class AppliesAMendedRowAlone(MemoryTable):
     """Forgets what waited behind it."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
-        if not plan.mended:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
+        if not plan.repaired:
             return MemoryTable.resolve(self, plan, frame)
         memory = self.memory
         waiting = {place for place, change in memory.changes.items() if change.waiting}
@@ -281,16 +281,16 @@ class AppliesAMendedRowAlone(MemoryTable):
 class ForgetsWhatWasMended(MemoryTable):
     """Keeps what a person mended in the process alone."""
 
-    def recall(self, progress: Progress) -> Recalled:
-        recalled = MemoryTable.recall(self, progress)
-        self.mended.clear()
-        return recalled
+    def read_state(self, progress: Progress) -> ChangeLogState:
+        change_log_state = MemoryTable.read_state(self, progress)
+        self.repaired.clear()
+        return change_log_state
 
 
 class TruncatesWhatTheBatchNamesAlone(MemoryTable):
     """Spares the older rows of which nothing else comes with a truncate."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         named = {key for event in _events(frame) for key in event.keys}
         if plan.truncates.arrived:
@@ -302,7 +302,7 @@ class TruncatesWhatTheBatchNamesAlone(MemoryTable):
 class NullsWhatAMendedRowDidNotSend(MemoryTable):
     """Takes a cell that a mended row does not have for NULL."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [_whole(item) if isinstance(item, ChangeEvent) and plan.releases else item for item in frame]
         return MemoryTable.resolve(self, plan, items)
 
@@ -310,7 +310,7 @@ class NullsWhatAMendedRowDidNotSend(MemoryTable):
 class LeavesTheOldKeyOfAMendedRow(MemoryTable):
     """Takes a change of a key that was mended for an update of the key that it enters."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         events = [replace(event, old_key=None) for event in _events(frame)] if plan.releases else frame
         return MemoryTable.resolve(self, plan, events)
 
@@ -332,7 +332,7 @@ class HidesWhatWaitsForItsRow(MemoryTable):
 class KeepsRowsThatALoadDoesNotHold(MemoryTable):
     """Lets a full load that begins an epoch replace only the rows that it has itself."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         rows = resolved.detail.rows
         for key in [key for key, row in rows.items() if row is None and plan.replaces]:
@@ -368,7 +368,7 @@ class KeepsHistoriesWithoutParts(MemoryTable):
 class LeavesCurrentWhatALoadLacks(MemoryTable):
     """Ends no version of a row that a full load does not hold."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         held = {key for item in frame for key in item.keys}
         for key in [key for key in resolved.detail.rows if plan.replaces and key not in held]:
@@ -386,7 +386,7 @@ class DeletesForGood(MemoryTable):
 class KeepsWhatADeleteFound(MemoryTable):
     """Leaves a row that went as it was then, whatever comes late."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         for key, row in resolved.detail.rows.items():
             before = self.rows.get(key)
@@ -398,7 +398,7 @@ class KeepsWhatADeleteFound(MemoryTable):
 class TellsObjectsByTheirNumberAlone(MemoryTable):
     """Takes an object of another epoch for a copy of one that had its name."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         known = {number for record in self.memory.records for number in record.objects}
         items = [item for item in frame if not (plan.epoch > 1 and item.position.object in known)]
         return _counted(
@@ -417,14 +417,14 @@ class HoldsKeysOfTheEpochBefore(MemoryTable):
 class ShowsColumnsBeforeItsFirstCommit(MemoryTable):
     """Says that a table is there which nobody wrote."""
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         return replace(MemoryTable.standing(self), schema=self.dimension.schema)
 
 
 class TakesWhatComesTooLate(MemoryTable):
     """Applies what lies at or below the mark."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         memory = self.memory
         self.memory = replace(memory, mark=None)
         try:
@@ -436,14 +436,14 @@ class TakesWhatComesTooLate(MemoryTable):
 class BelievesEveryTime(MemoryTable):
     """Lets a time in the far future move the mark of what it remembers."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         return MemoryTable.resolve(self, replace(plan, facts=replace(plan.facts, believed=None)), frame)
 
 
 class WritesZeroForNull(MemoryTable):
     """Has no way to tell them apart."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         rows = resolved.detail.rows
         for key, row in rows.items():
@@ -455,7 +455,7 @@ class WritesZeroForNull(MemoryTable):
 class KeepsTheRowThatStands(MemoryTable):
     """Inserts what is new, and leaves the other rows as they are."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         rows = resolved.detail.rows
         for key in [key for key, row in rows.items() if row is not None and key in self.rows]:
@@ -466,7 +466,7 @@ class KeepsTheRowThatStands(MemoryTable):
 class UpdatesOnlyWhatIsThere(MemoryTable):
     """Takes an update literally."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         inserted = {event.key for event in _events(frame) if event.operation is not Operation.UPDATE}
         rows = resolved.detail.rows
@@ -478,7 +478,7 @@ class UpdatesOnlyWhatIsThere(MemoryTable):
 class NeverDeletes(MemoryTable):
     """Writes rows, and takes none away."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
         rows = resolved.detail.rows
         for key in [key for key, row in rows.items() if row is None]:
@@ -489,7 +489,7 @@ class NeverDeletes(MemoryTable):
 class AppliesTheFirstOfABatch(MemoryTable):
     """Collapses the changes of a key to the oldest."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         first: dict[Key, ChangeEvent] = {}
         for event in sorted(_events(frame), key=lambda event: event.position):
             first.setdefault(event.key, event)
@@ -501,7 +501,7 @@ class AppliesTheFirstOfABatch(MemoryTable):
 class LeavesTheOldKey(MemoryTable):
     """Takes a change of a key for an update of the key that it enters."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [replace(item, old_key=None) if isinstance(item, ChangeEvent) else item for item in frame]
         return MemoryTable.resolve(self, plan, items)
 
@@ -509,7 +509,7 @@ class LeavesTheOldKey(MemoryTable):
 class HoldsNothing(MemoryTable):
     """Lets pass what follows a row that cannot be applied."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [replace(item, keys=()) if isinstance(item, Reject) else item for item in frame]
         return MemoryTable.resolve(self, plan, items)
 
@@ -517,7 +517,7 @@ class HoldsNothing(MemoryTable):
 class CutsTexts(MemoryTable):
     """Keeps texts of up to 255 characters."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [_cut(item) if isinstance(item, ChangeEvent) else item for item in frame]
         return MemoryTable.resolve(self, plan, items)
 
@@ -530,7 +530,7 @@ def _cut(event: ChangeEvent) -> ChangeEvent:
 class TakesNoListForAnEmptyOne(MemoryTable):
     """Keeps an empty list where there was NULL, and where there was one."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [_listed(plan, item) if isinstance(item, ChangeEvent) else item for item in frame]
         return MemoryTable.resolve(self, plan, items)
 
@@ -543,7 +543,7 @@ def _listed(plan: MergePlan, event: ChangeEvent) -> ChangeEvent:
 class TakesKeysForOthers(MemoryTable):
     """Takes a key for the first one that came and looks like it."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [
             replace(item, key=self.seen(item.key)) if isinstance(item, ChangeEvent) else item for item in frame
         ]
@@ -589,7 +589,7 @@ class TellsWhatAnotherTableHolds(MemoryTable):
         if self.dimension.name == NAME:
             self.every.clear()
 
-    def hold(self, plan: MergePlan, resolved: Resolved) -> None:
+    def hold(self, plan: MergePlan, resolved: MergeResult) -> None:
         MemoryTable.hold(self, plan, resolved)
         self.every.setdefault(plan.batch, []).extend(self.quarantined[plan.batch])
 
@@ -610,7 +610,7 @@ class ForgetsItsProgressBehindAnothersCommit(Contested):
 class CommitsWhateverStands(MemoryTable):
     """Does not look whether the table is still where the batch was worked out for."""
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         self.progress = replace(self.progress, batch=plan.batch - 1)
         return MemoryTable.commit(self, plan, resolved, progress)
 
@@ -618,21 +618,21 @@ class CommitsWhateverStands(MemoryTable):
 class ForgetsWhichObjectsItCommitted(MemoryTable):
     """Believes of what it remembers whatever was written there last."""
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         return MemoryTable.commit(self, plan, resolved, replace(progress, digest=None))
 
 
 class TellsNoRegressions(MemoryTable):
     """Works a batch out, and tells of no change that it lies below its row."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         return replace(MemoryTable.resolve(self, plan, frame), log_regressions={})
 
 
 class SaysThatItCommitted(Contested):
     """Keeps to itself that it lost a race."""
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         try:
             return Contested.commit(self, plan, resolved, progress)
         except CommitConflict:
@@ -682,18 +682,18 @@ BROKEN: Mapping[str, Sequence[type[MemoryTable]]] = {
 class KeepsItsMemoryWhereItIsTakenBack(MemoryTable):
     """Takes rows and progress back, and goes on knowing what came since."""
 
-    def roll_back(self, undone: Undone) -> None:
+    def roll_back(self, preview: RollbackPreview) -> None:
         memory = self.memory
-        MemoryTable.roll_back(self, undone)
+        MemoryTable.roll_back(self, preview)
         self.memory = memory
 
 
 class TakesBackWhatItRemembersNowAlone(MemoryTable):
     """Drops what is stamped above the batch; what was trimmed since then stays forgotten."""
 
-    def roll_back(self, undone: Undone) -> None:
-        now, batch = self.memory, undone.version.progress.batch
-        MemoryTable.roll_back(self, undone)
+    def roll_back(self, preview: RollbackPreview) -> None:
+        now, batch = self.memory, preview.version.progress.batch
+        MemoryTable.roll_back(self, preview)
         self.memory.changes = {p: change for p, change in now.changes.items() if change.batch <= batch}
         self.memory.bases = {key: base for key, base in now.bases.items() if base.batch <= batch}
 
@@ -701,21 +701,21 @@ class TakesBackWhatItRemembersNowAlone(MemoryTable):
 class KeepsWhatWasMendedSince(MemoryTable):
     """Takes all back but the words of a person on rows in quarantine."""
 
-    def roll_back(self, undone: Undone) -> None:
-        mended = self.mended
-        MemoryTable.roll_back(self, undone)
-        self.mended = mended
+    def roll_back(self, preview: RollbackPreview) -> None:
+        repaired = self.repaired
+        MemoryTable.roll_back(self, preview)
+        self.repaired = repaired
 
 
 class TakesRowsBackAlone(MemoryTable):
     """Leaves the progress where it was: what follows is never applied again."""
 
-    def roll_back(self, undone: Undone) -> None:
+    def roll_back(self, preview: RollbackPreview) -> None:
         after = MemoryTable(self.dimension)
         for name in ("progress", "memory", "objects", "epochs", "quarantined", "given_up", "shown", "kept"):
             kept = getattr(self, name)
             setattr(after, name, dict(kept) if isinstance(kept, dict) else kept)
-        MemoryTable.roll_back(self, undone)
+        MemoryTable.roll_back(self, preview)
         for name in ("progress", "memory", "objects", "epochs", "quarantined", "given_up", "shown", "kept"):
             setattr(self, name, getattr(after, name))
 
@@ -723,18 +723,18 @@ class TakesRowsBackAlone(MemoryTable):
 class ForgetsItsProgressInMaintenance(MemoryTable):
     """Lets the commit expire that says how far the table is."""
 
-    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         self.progress = self.progress if is_dry else Progress()
-        return MemoryTable.maintain(self, care, is_dry=is_dry)
+        return MemoryTable.maintain(self, policy, is_dry=is_dry)
 
 
 class MaintainsInADryRun(MemoryTable):
     """Does what it should only tell."""
 
-    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         if is_dry:
             self.rows = dict(list(self.rows.items())[:1])
-        return MemoryTable.maintain(self, care, is_dry=is_dry)
+        return MemoryTable.maintain(self, policy, is_dry=is_dry)
 
 
 class AppliesWhatShowsAChange(MemoryTable):
@@ -754,7 +754,7 @@ class AppliesWhatShowsAChange(MemoryTable):
 class MakesARowOfAPart(MemoryTable):
     """Puts a row wherever an update finds none, with NULL in what its file lacks."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [replace(item, was_whole=True) if isinstance(item, ChangeEvent) else item for item in frame]
         return MemoryTable.resolve(self, plan, items)
 
@@ -788,31 +788,31 @@ class RefusesDeletesThatShowAChange(MemoryTable):
 class KnowsTheLastWordAlone(MemoryTable):
     """Writes a word in the place of those before it."""
 
-    def write_down(self, progress: Progress, word: Word) -> None:
+    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
         self.words = [word]
 
 
 class ForgetsWordsWithABatch(MemoryTable):
     """Keeps words until something else is to be remembered."""
 
-    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+    def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
         self.words.clear()
-        MemoryTable.remember(self, plan, resolved)
+        MemoryTable.record_batch(self, plan, resolved)
 
 
 class HearsNothingBeforeThereIsATable(MemoryTable):
     """Has no place for a word while nothing was ever committed."""
 
-    def write_down(self, progress: Progress, word: Word) -> None:
+    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
         if self.exists:
-            MemoryTable.write_down(self, progress, word)
+            MemoryTable.record_decision(self, progress, word)
 
 
 class TakesAWordForABatch(MemoryTable):
     """Commits what a person said as if it were a batch."""
 
-    def write_down(self, progress: Progress, word: Word) -> None:
-        MemoryTable.write_down(self, progress, word)
+    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
+        MemoryTable.record_decision(self, progress, word)
         self.progress = replace(self.progress, batch=self.progress.batch + 1)
 
 

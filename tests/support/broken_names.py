@@ -9,7 +9,7 @@ from typing import Final
 from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent, key_of
-from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.objects import ObjectSelection
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Schema
 
@@ -17,16 +17,16 @@ from lakeward.core.schema import Schema
 class ReadsCellsByTheirPlace(MemorySource):
     """Takes the columns of the table for those of the object, in their order."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return _by_place(batch, dimension, dimension.schema.names)
 
 
 class TakesAnUnknownNameForTheOneThatIsMissing(MemorySource):
     """Goes by names, and where one is unknown puts its cells under the column that no name is for."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         own, found = dimension.schema.names, batch.facts.schema.names
         missing = iter([name for name in own if name not in found])
         return _by_place(batch, dimension, [name if name in own else next(missing, name) for name in found])

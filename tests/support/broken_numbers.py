@@ -10,7 +10,7 @@ from lakeward.core.events import Key
 from lakeward.core.history.surrogate_numbers import Numbers
 from lakeward.core.merge.fold import Row
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Resolved
+from lakeward.core.ports import Commit, MergeResult
 from lakeward.core.progress import Progress
 
 
@@ -64,7 +64,7 @@ def _begun(row: Row) -> Row:
 class DoesNotCountWhatItGives(MemoryTable):
     """Commits numbers, and not how far they go."""
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         return MemoryTable.commit(self, plan, resolved, replace(progress, numbered=plan.numbered))
 
 

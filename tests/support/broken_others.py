@@ -9,40 +9,40 @@ from typing import Final
 from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.objects import ObjectSelection
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.ports import Batch
 
 
 class PassesOverOtherTables(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, facts=replace(batch.facts, skipped=0, others=None))
 
 
 class CountsOtherTablesWithoutTheirNames(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, facts=_nameless(batch.facts))
 
 
 class GoesByTimesOfOtherTables(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, facts=replace(batch.facts, time=(batch.facts.time or 0) + 1))
 
 
 class GoesByPlacesOfOtherTables(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, facts=replace(batch.facts, greatest=Position(epoch, 2**60, 1, 99)))
 
 
 class ReadsOtherTables(MemorySource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         cells = {"id": 1, "a": "of another table"}
-        place = Position(epoch, 0, taken.objects[0].order, 99)
+        place = Position(epoch, 0, selection.objects[0].order, 99)
         row = ChangeEvent(operation=Operation.INSERT, position=place, key=(1,), cells=cells)
         return replace(batch, frame=[*batch.frame, row])
 

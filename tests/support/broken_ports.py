@@ -20,17 +20,17 @@ from lakeward.core.merge.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
-    Care,
-    Cared,
+    ChangeLogState,
     Commit,
     Entry,
+    MaintenancePolicy,
+    MaintenanceReport,
+    MergeResult,
     Opened,
-    Recalled,
-    Resolved,
-    Standing,
-    Undone,
+    OperatorDecision,
+    RollbackPreview,
+    TableState,
     Version,
-    Word,
 )
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing import Bench, Item, Lake, Rows
@@ -128,11 +128,11 @@ class Whole:
         """What the table declares."""
         return self.opened.table.capabilities
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Pass it on."""
         return self.opened.table.standing()
 
-    def resolve(self, plan: MergePlan, frame: Any) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Any) -> MergeResult:
         """Pass it on; what a mistake lost is called superseded."""
         resolved = self.opened.table.resolve(self.planned(plan), frame)
         if plan.releases:
@@ -142,38 +142,38 @@ class Whole:
         read = plan.facts.read
         return replace(resolved, counts=replace(c, read=read, superseded=max(0, read - known)))
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Pass it on."""
         commit = self.opened.table.commit(self.planned(plan), resolved, progress)
         self.lake.is_behind = False
         return commit
 
-    def recall(self, progress: Progress) -> Recalled:
+    def read_state(self, progress: Progress) -> ChangeLogState:
         """Pass it on."""
-        return self.opened.companion.recall(progress)
+        return self.opened.change_log.read_state(progress)
 
-    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+    def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
         """Pass it on."""
-        self.opened.companion.remember(self.planned(plan), resolved)
+        self.opened.change_log.record_batch(self.planned(plan), resolved)
         self.lake.remembered = plan.batch
 
     def trim(self, progress: Progress) -> None:
         """Pass it on."""
-        self.opened.companion.trim(progress)
+        self.opened.change_log.trim(progress)
 
-    def write_down(self, progress: Progress, word: Word) -> None:
+    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
         """Pass it on."""
-        self.opened.companion.write_down(progress, word)
+        self.opened.change_log.record_decision(progress, word)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         """Pass it on."""
-        return self.opened.companion.applied(progress, after)
+        return self.opened.change_log.applied(progress, after)
 
     def refuse(self, plan: MergePlan, batch: Batch[Any]) -> Batch[Any]:
         """Pass it on."""
         return self.opened.quarantine.refuse(plan, batch)
 
-    def hold(self, plan: MergePlan, resolved: Resolved) -> None:
+    def hold(self, plan: MergePlan, resolved: MergeResult) -> None:
         """Pass it on."""
         self.opened.quarantine.hold(self.planned(plan), resolved)
 
@@ -185,30 +185,30 @@ class Whole:
         """Pass it on."""
         return self.opened.quarantine.incomplete(progress)
 
-    def mend(self, progress: Progress, entries: Sequence[Entry], events: Any) -> None:
+    def repair_row(self, progress: Progress, entries: Sequence[Entry], events: Any) -> None:
         """Pass it on."""
-        self.opened.quarantine.mend(progress, entries, events)
+        self.opened.quarantine.repair_row(progress, entries, events)
 
-    def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: Any) -> Batch[Any]:
+    def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Batch[Any]:
         """Pass it on."""
-        return self.opened.quarantine.waiting(progress, resolved, mended)
+        return self.opened.quarantine.waiting(progress, resolved, repaired)
 
     def versions(self) -> Sequence[Version]:
         """Pass it on."""
         assert self.opened.versions is not None
         return self.opened.versions.versions()
 
-    def behind(self, name: str) -> Undone:
+    def behind(self, name: str) -> RollbackPreview:
         """Pass it on."""
         assert self.opened.versions is not None
         return self.opened.versions.behind(name)
 
-    def roll_back(self, undone: Undone) -> None:
+    def roll_back(self, preview: RollbackPreview) -> None:
         """Pass it on."""
         assert self.opened.versions is not None
-        self.opened.versions.roll_back(undone)
+        self.opened.versions.roll_back(preview)
 
-    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         """Pass it on."""
         assert self.opened.maintenance is not None
-        return self.opened.maintenance.maintain(care, is_dry=is_dry)
+        return self.opened.maintenance.maintain(policy, is_dry=is_dry)

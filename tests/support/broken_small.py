@@ -30,7 +30,7 @@ from lakeward.core.events import Cell, ChangeEvent, Key, Operation
 from lakeward.core.history.surrogate_numbers import Numbers, numbered
 from lakeward.core.history.versions import Versions
 from lakeward.core.merge.append import append
-from lakeward.core.merge.change_log import Base, Change, Memory
+from lakeward.core.merge.change_log import BaseRow, Change, Memory
 from lakeward.core.merge.delivery import Delivery, Settled
 from lakeward.core.plan import MergePlan
 
@@ -120,7 +120,7 @@ class ForgetsBases(Whole):
         """Recall that there was none."""
         bases = _Entries.bases
 
-        def wrongly(self: _Entries, keys: Collection[Key], changes: Iterable[Change]) -> dict[Key, Base]:
+        def wrongly(self: _Entries, keys: Collection[Key], changes: Iterable[Change]) -> dict[Key, BaseRow]:
             return {key: replace(base, row=None) for key, base in bases(self, keys, changes).items()}
 
         patch.setattr(_Entries, "bases", wrongly)
@@ -170,7 +170,7 @@ class LosesMendedRowsWithoutAKey(Whole):
         """Append without what was mended."""
 
         def wrongly(dimension: Dimension, rows: Any, memory: Memory, delivery: Delivery) -> Settled:
-            given_up = [replace(resolution, mended=None) for resolution in delivery.resolutions]
+            given_up = [replace(resolution, repaired=None) for resolution in delivery.resolutions]
             return append(dimension, rows, memory, replace(delivery, resolutions=given_up))
 
         patch.setattr(settled_batch, "append", wrongly)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
-from lakeward.core.ledger.objects import Past, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
 from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.ports import Batch
 
@@ -25,19 +25,19 @@ class TopicSource(MemorySource):
 
 
 class TellsNoPartition(TopicSource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        return replace(TopicSource.take(self, dimension, past), partition_end=lambda _: None)
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        return replace(TopicSource.select_objects(self, dimension, past), partition_end=lambda _: None)
 
 
 class TellsNoTimesOfObjects(TopicSource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = TopicSource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = TopicSource.read(self, dimension, selection, epoch)
         return _with(batch, lambda one: replace(one, earliest=None, latest=None))
 
 
 class TellsTheTimesOfWriting(TopicSource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = TopicSource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = TopicSource.read(self, dimension, selection, epoch)
         return _with(batch, lambda one: replace(one, earliest=one.object.order, latest=one.object.order))
 
 
@@ -48,13 +48,13 @@ class TakesOffsetsForPlaces(TopicSource):
 
 
 class SaysThatNothingIsLate(TopicSource):
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        return replace(TopicSource.take(self, dimension, past), late=())
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        return replace(TopicSource.select_objects(self, dimension, past), late=())
 
 
 class TellsWhenItsObjectsWereLookedAt(TopicSource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = TopicSource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = TopicSource.read(self, dimension, selection, epoch)
         return _with(batch, lambda one: replace(one, object=replace(one.object, modified=END - one.object.order)))
 
 

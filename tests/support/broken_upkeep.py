@@ -80,7 +80,7 @@ def tells_what_it_did_not_do(patch: pytest.MonkeyPatch) -> None:
     """Counts files that it leaves as they are."""
     compact = IcebergMaintenance._compact
     patch.setattr(
-        IcebergMaintenance, "_compact", lambda self, jvm, care, is_dry: compact(self, jvm, care, is_dry=True)
+        IcebergMaintenance, "_compact", lambda self, jvm, policy, is_dry: compact(self, jvm, policy, is_dry=True)
     )
     patch.setattr(DeltaMaintenance, "_write_anew", lambda *_, **__: None)
     patch.setattr(HudiMaintenance, "_compact", lambda _: None)

@@ -8,7 +8,7 @@ from lakeward.adapters.memory import MemoryTable
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Resolved, Standing
+from lakeward.core.ports import Commit, MergeResult, TableState
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing import Bench, MemoryLake
 
@@ -23,11 +23,11 @@ class Contested(MemoryTable):
     def commit_of_another(self) -> None:
         self.others += 1
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         self.seen = self.others
         return MemoryTable.standing(self)
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         if self.seen != self.others:
             raise CommitConflict(f"{self.dimension.name}: another writer committed in between")
         return MemoryTable.commit(self, plan, resolved, progress)

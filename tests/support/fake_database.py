@@ -18,7 +18,7 @@ from lakeward.adapters.sources.jdbc.source import JdbcSource, make_source
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import StoreUnreachable
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime
@@ -156,17 +156,17 @@ class Play:
         return make_source(settings, tables, self.database, options, runtime)
 
     @property
-    def past(self) -> Past:
+    def past(self) -> ObjectHistory:
         epoch = self.epoch + 1 if self.batches else self.epoch
         load = Load(epoch=epoch, settles=3600 * SECOND) if self.snapshots else None
         if self.asked is not None:
             load = Load(epoch=epoch, since=self.asked, cut=max((o.order for o in self.seen.values()), default=0))
-        return Past(
+        return ObjectHistory(
             seen=dict(self.seen), left=frozenset(self.left), load=load, begins=not self.batches, now=self.now
         )
 
-    def take(self) -> Taken:
-        return self.open().take(self.dimension, self.past)
+    def take(self) -> ObjectSelection:
+        return self.open().select_objects(self.dimension, self.past)
 
     def staged(self) -> list[str]:
         """Return the folders that are staged, as whoever lists them sees them."""
@@ -191,11 +191,11 @@ class Play:
     def step(self, *, dies: bool = False) -> bool:
         """Apply one batch, if there is one; a process that dies does so before its commit."""
         source = self.open()
-        taken = source.take(self.dimension, self.past)
-        if not taken.objects or dies:
-            return bool(taken.objects)
-        self._apply(taken)
-        source.archive(self.dimension, taken.objects)
+        selection = source.select_objects(self.dimension, self.past)
+        if not selection.objects or dies:
+            return bool(selection.objects)
+        self._apply(selection)
+        source.archive(self.dimension, selection.objects)
         return True
 
     def rows_of(self, item: SourceObject) -> list[Row]:
@@ -204,18 +204,18 @@ class Play:
         found: list[Row] = pq.ParquetFile(home / item.name).read().to_pylist()
         return found
 
-    def _apply(self, taken: Taken) -> None:
-        rows = [row for item in taken.objects for row in self.rows_of(item)]
-        if taken.load is not None:
-            if taken.load > self.epoch:
+    def _apply(self, selection: ObjectSelection) -> None:
+        rows = [row for item in selection.objects for row in self.rows_of(item)]
+        if selection.load is not None:
+            if selection.load > self.epoch:
                 self.left |= {item.version for item in self.seen.values()}
-                self.seen, self.epoch = {}, taken.load
+                self.seen, self.epoch = {}, selection.load
             self.rows, self.asked = {row["id"]: row for row in rows}, None
-        for row in rows if taken.load is None else ():
+        for row in rows if selection.load is None else ():
             stands = self.rows.get(row["id"])
             if stands is None or row["updated_at"] >= stands["updated_at"]:
                 self.rows[row["id"]] = row
-        self.seen |= {item.name: item for item in taken.objects}
+        self.seen |= {item.name: item for item in selection.objects}
         self.batches += 1
 
     @property

@@ -26,7 +26,7 @@ from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, TableName
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, Sequences, key_of
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 from lakeward.core.merge.fold import Folded, apply
 from lakeward.core.ports import Source
 from lakeward.core.schema import Column, Schema, parse_type
@@ -102,8 +102,8 @@ def read_whole(source: Source[Frame], dimension: Dimension) -> Read:
     seen: dict[str, Any] = {}
     rows: list[Mapping[str, Any]] = []
     found: dict[str, Column] = {}
-    while (taken := source.take(dimension, Past(seen=seen))).objects:
-        batch = source.read(dimension, taken, 1)
+    while (selection := source.select_objects(dimension, ObjectHistory(seen=seen))).objects:
+        batch = source.read(dimension, selection, 1)
         rows += rows_of(batch.frame)
         halves += batch.facts.key_halves
         found |= {column.name: column for column in batch.facts.schema}

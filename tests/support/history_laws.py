@@ -183,8 +183,8 @@ def check_altered(random: Random, lateness: Lateness, way: Way) -> None:
             loaded=loaded_by(source, delivered),
         )
         if random.random() < 0.3:
-            reasons |= mend(random, player, altered, by_place)
-    reasons |= mend(random, player, altered, by_place)
+            reasons |= repair_row(random, player, altered, by_place)
+    reasons |= repair_row(random, player, altered, by_place)
     if Reason.KEY_SHIFT not in reasons:  # which a person gives up
         assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, source.events).rows)
 
@@ -204,7 +204,7 @@ def alter(random: Random, player: Player, altered: dict[Key, tuple[Row, Row]]) -
         altered[key] = (row, player.rows[key])
 
 
-def mend(
+def repair_row(
     random: Random,
     player: Player,
     altered: dict[Key, tuple[Row, Row]],

@@ -69,8 +69,8 @@ def declared(shape: str, random: Random, **options: Any) -> Joined:
 def kinds_of(joined: Joined) -> Mapping[str, Kind]:
     """Return kinds of some of the columns that are taken."""
     key = checked(joined, tables_of(None)).dimension.key
-    taken = {own for one in joined.sources.values() for own in (*one.columns, *one.aggregates)} - {*key}
-    return {name: kind for name, kind in KINDS.items() if name in taken}
+    selection = {own for one in joined.sources.values() for own in (*one.columns, *one.aggregates)} - {*key}
+    return {name: kind for name, kind in KINDS.items() if name in selection}
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,8 @@ DAY = 86_400_000_000
 
 def source(name: str, *columns: str, **options: object) -> Source:
     """Return a source of whose columns some are taken, by names that say where they are from."""
-    taken = {f"{name}_{column}": column for column in columns}
-    return Source(table=TableName("shop", name), columns=taken, **options)
+    selection = {f"{name}_{column}": column for column in columns}
+    return Source(table=TableName("shop", name), columns=selection, **options)
 
 
 SUMS = {
@@ -292,8 +292,8 @@ KINDS = {
 def history_of(random: Random, joined: Joined) -> History:
     """Return a history that tracks all columns, or has columns of several kinds."""
     key = checked(joined, tables_of()).dimension.key
-    taken = {own for one in joined.sources.values() for own in (*one.columns, *one.aggregates)} - {*key}
-    kinds = {name: kind for name, kind in KINDS.items() if name in taken}
+    selection = {own for one in joined.sources.values() for own in (*one.columns, *one.aggregates)} - {*key}
+    kinds = {name: kind for name, kind in KINDS.items() if name in selection}
     return random.choice([History(), History(kinds=kinds)])
 
 

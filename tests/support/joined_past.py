@@ -136,8 +136,8 @@ def made_otherwise(random: Random, source: Joins, columns: Sequence[str], key: S
         for own, of in source.aggregates.items()
     }
     kept = {own for own in source.columns if own in key or sums}
-    taken = {own: of if own in kept else random.choice(columns) for own, of in source.columns.items()}
-    return replace(source, columns=taken, aggregates=sums)
+    selection = {own: of if own in kept else random.choice(columns) for own, of in source.columns.items()}
+    return replace(source, columns=selection, aggregates=sums)
 
 
 def check_past(before: Mapping[Key, Versions], now: Mapping[Key, Versions], last: int | None) -> None:

@@ -16,7 +16,7 @@ from lakeward.adapters.sources import kafka
 from lakeward.adapters.sources.kafka.source import KafkaSource
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.settings.secrets import Secret, SecretName
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing.feeds import DIMENSION
@@ -76,27 +76,27 @@ class BrokerFeed:
         self.broker.send(topic, message(self.sent), partition=partition)
         return self.sent
 
-    def take(self, source: Any = None, **past: Any) -> Taken:
+    def take(self, source: Any = None, **past: Any) -> ObjectSelection:
         """Take the next batch, as the commits say how far the table is."""
         source = self.open() if source is None else source
-        taken: Taken = source.take(self.dimension(source), self.past(**past))
-        return taken
+        selection: ObjectSelection = source.select_objects(self.dimension(source), self.past(**past))
+        return selection
 
     def dimension(self, source: Any) -> Dimension:
         found = dimension_of(source)
         return found if self.name is None else replace(found, name=self.name, reads=found.name)
 
-    def past(self, **more: Any) -> Past:
+    def past(self, **more: Any) -> ObjectHistory:
         seen = {item.name: item for item in self.objects}
-        return Past(**{"seen": seen, "acked": self.acked, "begins": not self.objects, **more})
+        return ObjectHistory(**{"seen": seen, "acked": self.acked, "begins": not self.objects, **more})
 
     def step(self, *, crashes: bool = False) -> bool:
         """Take, read and commit a batch, and do what follows a commit, unless it crashes before it."""
         source = self.open()
-        taken = self.take(source)
-        if not taken.objects:
+        selection = self.select_objects(source)
+        if not selection.objects:
             return False
-        batch = source.read(self.dimension(source), taken, 1)
+        batch = source.read(self.dimension(source), selection, 1)
         if crashes:
             return True
         if not batch.facts.objects:

@@ -108,5 +108,5 @@ def _insert(table: str, columns: str, values: str, row: str) -> str:
 
 
 def _update_key(table: str, new: str, row: str) -> str:
-    taken = f"SELECT 1 FROM {table} other WHERE {new.replace(', ', ' AND ')}"
-    return f"UPDATE {table} SET {new} WHERE {row} AND NOT EXISTS ({taken}); "
+    selection = f"SELECT 1 FROM {table} other WHERE {new.replace(', ', ' AND ')}"
+    return f"UPDATE {table} SET {new} WHERE {row} AND NOT EXISTS ({selection}); "

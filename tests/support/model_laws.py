@@ -237,8 +237,8 @@ def check_quarantine(random: Random, lateness: Lateness, way: Way = MIRROR) -> N
         place = random.choice(sorted(player.memory.holds))
         player.deliver(resolutions=[decide(random, place, by_place, bad, fixed)])
     gone = {p for p in {*bad, *fixed} if not fixed.get(p, not overruled(p, source))}
-    mended = [event for event in source.events if event.position not in gone]
-    assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, mended).rows)
+    repaired = [event for event in source.events if event.position not in gone]
+    assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, repaired).rows)
 
 
 def overruled(place: Position, source: Feed) -> bool:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.objects import ObjectSelection
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch
 from lakeward.core.shaping.cells import shaped
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.core.shaping.shape import Shape
 from lakeward.core.shaping.shaped_source import ShapedSource, Shaper, TableRules
 from lakeward.plugins.testing.player import Lake, Moment, Player
@@ -31,13 +31,13 @@ class ShapedScript(ScriptedSource):
         assert self.shaper is not None
         return ShapedSource(ScriptedSource(self.script, self.frame), self.shaper)
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
         """Return the items of a delivery as the rules make them."""
-        return self._ruled().read(dimension, taken, epoch)
+        return self._ruled().read(dimension, selection, epoch)
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return what the rules make of the row that stands."""
-        return self._ruled().remaking(dimension, may_need)
+        return self._ruled().recomputed(dimension, may_need)
 
 
 def ruled_player(

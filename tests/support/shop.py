@@ -8,7 +8,7 @@ from lakeward.adapters.memory import MemorySource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Limits, Past, Taken
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.pipeline.job import Report
 from lakeward.plugins import API, Options, Registry, Runtime, hookimpl
@@ -35,7 +35,7 @@ REPORTS: list[Report] = []
 class ShopSource(MemorySource):
     """Two objects for each table, a batch each."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Choose the next object, or fail as the table's name says."""
         match dimension.name.table:
             case "broken":
@@ -44,7 +44,7 @@ class ShopSource(MemorySource):
                 raise CommitConflict("shop.raced: another writer kept committing")
             case "defect":
                 raise ZeroDivisionError("division by zero")
-        return super().take(dimension, past)
+        return super().select_objects(dimension, past)
 
 
 def build(options: Options, runtime: Runtime) -> MemorySource:

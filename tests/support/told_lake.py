@@ -54,7 +54,7 @@ class ToldLake:
         """Make the table: rows with their positions, in a commit that says how far it is."""
         self._write("", {**self._own, **SYSTEM_COLUMNS}, rows, {PROPERTY: progress.to_json()})
 
-    def companion(self, rows: Sequence[Row], more: Mapping[str, Type] | None = None) -> None:
+    def change_log(self, rows: Sequence[Row], more: Mapping[str, Type] | None = None) -> None:
         """Make the companion, with columns that only a later version has."""
         self._write(CHANGES, {**entries.columns_of(Sequences.TIMES), **self._own, **(more or {})}, rows)
 

@@ -21,7 +21,7 @@ from lakeward.adapters.formats.delta import ddl
 from lakeward.adapters.formats.delta.checks import FEED, check, check_renames
 from lakeward.adapters.formats.delta.java import Jvm, committing
 from lakeward.adapters.formats.delta.metadata.progress import standing_of
-from lakeward.adapters.formats.delta.operations.adoption import DeltaTheirs
+from lakeward.adapters.formats.delta.operations.adoption import DeltaExternalTable
 from lakeward.adapters.formats.delta.operations.rollback import DeltaLine, oldest_batch
 from lakeward.adapters.formats.delta.options import TableOptions
 from lakeward.adapters.formats.delta.writes.change import Change
@@ -50,7 +50,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict
 from lakeward.core.merge.facts import Capability
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Resolved, Standing
+from lakeward.core.ports import Commit, MergeResult, TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import with_new_names
 from lakeward.plugins.registry import SMALL_BATCH
@@ -120,7 +120,7 @@ class DeltaTable:
         """The dimension, with the columns of the table where it is there."""
         return self.kept.dimension
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Return what the last commit of ours says, and take the columns from it."""
         found = of_source(standing_of(self.places, self.dimension.name), self.dimension)
         if found.schema is not None:
@@ -131,10 +131,14 @@ class DeltaTable:
         """Return the commits that its state comes from, or None where it is not there."""
         return DeltaLine.of(self.places, self.dimension.name, self.spark)
 
-    def theirs(self) -> DeltaTheirs | None:
+    def theirs(self) -> DeltaExternalTable | None:
         """Return it as it is, whoever wrote it, or None where it is not there."""
         table = self.places.load(self.dimension.name)
-        return None if table is None else DeltaTheirs(Jvm(self.spark()), self.dimension.name, self.places, table)
+        return (
+            None
+            if table is None
+            else DeltaExternalTable(Jvm(self.spark()), self.dimension.name, self.places, table)
+        )
 
     def loaded(self) -> Loaded | None:
         """Return it as it is now, with the rows of whoever wrote it, or None where it is not there."""
@@ -145,11 +149,11 @@ class DeltaTable:
         """Return its rows as of a version."""
         return self.spark().read.format("delta").option("versionAsOf", int(name)).load(self.path)
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         """Work out rows and counts; nothing is written."""
         return self.work_out(plan, partial(resolved_by, self.kept, plan, frame))
 
-    def work_out(self, plan: MergePlan, work: Work) -> Resolved:
+    def work_out(self, plan: MergePlan, work: Work) -> MergeResult:
         """Work out rows of the table as it is; nothing is written."""
         with committing(str(self.dimension.name)):
             return work(*self.load_for(plan))
@@ -180,9 +184,9 @@ class DeltaTable:
         files = DataFiles(jvm, self.places.at(self.dimension.name), snapshot)
         return _Version(self.path, snapshot, jvm.spark, has_vectors, files)
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit."""
-        self.kept.companion.batches.refuse_others()
+        self.kept.change_log.batches.refuse_others()
         outcome: Outcome = resolved.detail
         what = str(self.dimension.name)
         with committing(what), self.places.apart(self.dimension.name):
@@ -225,7 +229,7 @@ class DeltaTable:
             )
         return found
 
-    def _stage(self, change: Change, plan: MergePlan, resolved: Resolved) -> None:
+    def _stage(self, change: Change, plan: MergePlan, resolved: MergeResult) -> None:
         outcome: Outcome = resolved.detail
         if outcome.drops_all:
             change.drop_all(resolved.removed)
@@ -240,7 +244,7 @@ class DeltaTable:
         if resolved.written and not change.add_here(stored_rows(plan, outcome)):
             change.add(written(plan, resolved))
 
-    def _rewrite(self, change: Change, plan: MergePlan, resolved: Resolved, removed: DataFrame) -> None:
+    def _rewrite(self, change: Change, plan: MergePlan, resolved: MergeResult, removed: DataFrame) -> None:
         """Stage files anew that have rows which go, with the new rows."""
         gone = removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
         others = called_now(change.rewrite(removed), plan.renames)

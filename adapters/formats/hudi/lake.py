@@ -22,7 +22,7 @@ from lakeward.core.errors import SetupError
 from lakeward.core.events import Key
 from lakeward.core.joined.joining import Joining
 from lakeward.core.operations.key_state import Known
-from lakeward.core.ports import Opened, Standing, TableDescription
+from lakeward.core.ports import Opened, TableDescription, TableState
 from lakeward.core.schema_changes.evolution import Recorded
 from lakeward.plugins import Runtime
 
@@ -42,7 +42,7 @@ class HudiLake:
         refuse_shared(tables, options.namespace)
         runtime.require("hudi", *self.places.jars, settings={**SETTINGS, **self.places.spark_settings})
 
-    def standing(self, dimension: Dimension) -> Standing:
+    def standing(self, dimension: Dimension) -> TableState:
         """Return what the last commit of ours says, without Spark."""
         return of_source(standing_of(self.places, dimension.name), dimension)
 
@@ -50,10 +50,10 @@ class HudiLake:
         """Return how the columns of a table changed, as its companion says."""
         check_spark()
         from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside  # noqa: PLC0415  # it imports Spark
-        from lakeward.adapters.formats.shared.change_log.table import CompanionTable  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable  # noqa: PLC0415  # it imports Spark
 
         make = partial(DeltaBeside, self.places, dimension.name, self.runtime.spark)
-        return CompanionTable(dimension, make).batches.schema_changes(self.standing(dimension).progress.batch)
+        return ChangeLogTable(dimension, make).batches.schema_changes(self.standing(dimension).progress.batch)
 
     def known(self, dimension: Dimension, key: Key) -> Known:
         """Return what the table, its companion and its quarantine know of a key."""
@@ -84,10 +84,10 @@ class HudiLake:
 
         table = self._table(dimension)
         parts, versions = self.places.name(dimension.name), TableVersions(table.kept, table.line)
-        care, whole = HudiMaintenance(table), TableVerification(table.kept, table.loaded)
+        policy, whole = HudiMaintenance(table), TableVerification(table.kept, table.loaded)
         adoption, reading = TableAdoption(table.kept, table.theirs), TableReading(table.kept, table.loaded)
         layout = HudiLayout(table)
-        beside = (versions, care, adoption, layout, whole, reading, None)  # Hudi commits what it writes
+        beside = (versions, policy, adoption, layout, whole, reading, None)  # Hudi commits what it writes
         return Opened(".".join(parts), table, table.kept, table.kept, *beside, parts)
 
     def joined(self, joining: Joining) -> Joint:

@@ -27,7 +27,7 @@ from lakeward.adapters.formats.hudi.metadata.columns import KEY, META_COLUMNS
 from lakeward.adapters.formats.hudi.metadata.progress import standing_of, timeline_of
 from lakeward.adapters.formats.hudi.metadata.table_properties import properties_of
 from lakeward.adapters.formats.hudi.metadata.timeline import Instant, Timeline
-from lakeward.adapters.formats.hudi.operations.adoption import HudiTheirs
+from lakeward.adapters.formats.hudi.operations.adoption import HudiExternalTable
 from lakeward.adapters.formats.hudi.operations.layout import Layout, layout_of
 from lakeward.adapters.formats.hudi.operations.rollback import HudiLine, oldest_batch
 from lakeward.adapters.formats.hudi.operations.unsupported_features import Features
@@ -46,7 +46,7 @@ from lakeward.adapters.formats.shared.rows.system_columns import of_source
 from lakeward.adapters.formats.shared.rows.table_rows import Loaded
 from lakeward.adapters.formats.shared.side_tables.keys import told_apart_by
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
-from lakeward.adapters.formats.shared.storage.folder import PATIENCE, DiskFolder, taken
+from lakeward.adapters.formats.shared.storage.folder import PATIENCE, DiskFolder, selection
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted
@@ -55,7 +55,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.merge.facts import Capability
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Resolved, Standing
+from lakeward.core.ports import Commit, MergeResult, TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import with_new_names
 from lakeward.plugins.registry import SMALL_BATCH
@@ -104,7 +104,7 @@ class HudiTable:
         """How it is laid out: as it was made, or as the settings would have it where no commit tells."""
         return layout_of(self.timeline.instants(), str(self.dimension.name)) or Layout.of(self.options)
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Return what the last commit of ours says, and take the columns from it."""
         found = of_source(standing_of(self.places, self.dimension.name), self.dimension)
         if found.schema is not None:
@@ -115,11 +115,11 @@ class HudiTable:
         """Return the writes that its state comes from, or None where it is not there."""
         return HudiLine.of(self)
 
-    def theirs(self) -> HudiTheirs | None:
+    def theirs(self) -> HudiExternalTable | None:
         """Return it as it is, whoever wrote it, or None where it is not there."""
         properties = properties_of(self.folder)
         features = Features(self.folder, properties, self.clock)
-        return HudiTheirs(self, features, self.timeline.newest()) if properties else None
+        return HudiExternalTable(self, features, self.timeline.newest()) if properties else None
 
     def loaded(self) -> Loaded | None:
         """Return it as it is now, with the rows of whoever wrote it, or None where it is not there."""
@@ -131,11 +131,11 @@ class HudiTable:
         rows = reader(self.spark(), name).load(self.path)
         return rows.drop(*META_COLUMNS, KEY)
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         """Work out rows and counts; nothing is written."""
         return self.work_out(plan, partial(resolved_by, self.kept, plan, frame))
 
-    def work_out(self, plan: MergePlan, work: Work) -> Resolved:
+    def work_out(self, plan: MergePlan, work: Work) -> MergeResult:
         """Work out rows of the table as it is; nothing is written."""
         self.kept.know(plan.evolution.schema, {plan.batch: plan.evolution.added})
         if plan.creates:
@@ -168,9 +168,9 @@ class HudiTable:
             place=tuple(self.layout.place(self.dimension)),
         )
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit."""
-        self.kept.companion.batches.refuse_others()
+        self.kept.change_log.batches.refuse_others()
         outcome: Outcome = resolved.detail
         ready(self.spark())
         what = str(self.dimension.name)
@@ -230,7 +230,7 @@ class HudiTable:
             with Jvm(self.spark()).locked(of_java, _PATIENCE):
                 yield
         except Timeout as error:
-            raise taken(str(self.dimension.name), error.lock_file) from error
+            raise selection(str(self.dimension.name), error.lock_file) from error
 
     def _check_unchanged(self, plan: MergePlan, read: Instant | None) -> None:
         """Raise CommitConflict where anybody committed since the rows were read; nobody of lakeward does."""

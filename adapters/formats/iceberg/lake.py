@@ -18,7 +18,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.events import Key
 from lakeward.core.joined.joining import Joining
 from lakeward.core.operations.key_state import Known
-from lakeward.core.ports import Opened, Standing, TableDescription
+from lakeward.core.ports import Opened, TableDescription, TableState
 from lakeward.core.schema_changes.evolution import Recorded
 from lakeward.plugins import Runtime
 
@@ -38,7 +38,7 @@ class IcebergLake:
         refuse_shared(tables, options.namespace)
         runtime.require(*self.catalog.jars, settings=self.catalog.spark_settings)
 
-    def standing(self, dimension: Dimension) -> Standing:
+    def standing(self, dimension: Dimension) -> TableState:
         """Return what the last commit of ours says, without Spark: its import alone takes a quarter of a second."""
         return of_source(standing_of(self.catalog, dimension.name), dimension)
 
@@ -62,11 +62,11 @@ class IcebergLake:
         """Return how the columns of a table changed, as its companion says."""
         check_spark()
         from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside  # noqa: PLC0415  # it imports Spark
-        from lakeward.adapters.formats.shared.change_log.table import CompanionTable  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable  # noqa: PLC0415  # it imports Spark
 
         upto, spark = self.standing(dimension).progress.batch, self.runtime.spark
         make = partial(IcebergBeside, self.catalog, dimension.name, spark)
-        return CompanionTable(dimension, make).batches.schema_changes(upto)
+        return ChangeLogTable(dimension, make).batches.schema_changes(upto)
 
     def known(self, dimension: Dimension, key: Key) -> Known:
         """Return what the table, its companion and its quarantine know of a key, read by PyIceberg."""
@@ -88,11 +88,11 @@ class IcebergLake:
 
         table = self._table(dimension)
         versions = TableVersions(table.kept, table.line)
-        care, adoption = IcebergMaintenance(table), TableAdoption(table.kept, table.theirs)
+        policy, adoption = IcebergMaintenance(table), TableAdoption(table.kept, table.theirs)
         layout, whole = IcebergLayout(table), TableVerification(table.kept, table.loaded)
         reading = TableReading(table.kept, table.loaded)
         parts, loads = table.name, TableLoads(table)
-        beside = (versions, care, adoption, layout, whole, reading, loads)
+        beside = (versions, policy, adoption, layout, whole, reading, loads)
         return Opened(".".join(parts), table, table.kept, table.kept, *beside, parts)
 
     def joined(self, joining: Joining) -> Joint:

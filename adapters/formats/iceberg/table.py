@@ -24,7 +24,7 @@ from lakeward.adapters.formats.iceberg.java import Jvm, committing
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.metadata.columns import check_paths
 from lakeward.adapters.formats.iceberg.metadata.progress import standing_of
-from lakeward.adapters.formats.iceberg.operations.adoption import IcebergTheirs
+from lakeward.adapters.formats.iceberg.operations.adoption import IcebergExternalTable
 from lakeward.adapters.formats.iceberg.operations.layout import DEFAULT_MODE
 from lakeward.adapters.formats.iceberg.operations.rollback import IcebergLine
 from lakeward.adapters.formats.iceberg.options import TableOptions
@@ -52,7 +52,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.merge.facts import Capability
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Resolved, Standing
+from lakeward.core.ports import Commit, MergeResult, TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import Kind, with_new_names
 from lakeward.plugins.registry import SMALL_BATCH
@@ -121,7 +121,7 @@ class IcebergTable:
         """The name of the table in Spark."""
         return (self.catalog.name, *self.catalog.identifier(self.dimension.name))
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Return what the last commit of ours says, and take the columns from it."""
         found = of_source(standing_of(self.catalog, self.dimension.name), self.dimension)
         if found.schema is not None:
@@ -133,10 +133,14 @@ class IcebergTable:
         table = self.catalog.load(self.dimension.name)
         return None if table is None else IcebergLine(self.dimension.name, table, self._java)
 
-    def theirs(self) -> IcebergTheirs | None:
+    def theirs(self) -> IcebergExternalTable | None:
         """Return it as it is, whoever wrote it, or None where it is not there."""
         table = self.catalog.load(self.dimension.name)
-        return None if table is None else IcebergTheirs(Jvm(self.spark()), self.dimension.name, self.name, table)
+        return (
+            None
+            if table is None
+            else IcebergExternalTable(Jvm(self.spark()), self.dimension.name, self.name, table)
+        )
 
     def loaded(self) -> Loaded | None:
         """Return it as it is now, with the rows of whoever wrote it, or None where it is not there."""
@@ -151,11 +155,11 @@ class IcebergTable:
         """Return its rows as of a snapshot."""
         return self.spark().read.option("versionAsOf", name).table(quoted(*self.name))
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         """Work out rows and counts; nothing is written."""
         return self.work_out(plan, partial(resolved_by, self.kept, plan, frame))
 
-    def work_out(self, plan: MergePlan, work: Work) -> Resolved:
+    def work_out(self, plan: MergePlan, work: Work) -> MergeResult:
         """Work out rows of the table as it is; nothing is written."""
         with committing(str(self.dimension.name)):
             return work(*self.load_for(plan))
@@ -195,9 +199,9 @@ class IcebergTable:
                     "(`ALTER TABLE … DROP PARTITION FIELD …` in Spark), or load the table anew.",
                 )
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Make rows and progress visible in one transaction."""
-        self.kept.companion.batches.refuse_others()
+        self.kept.change_log.batches.refuse_others()
         outcome: Outcome = resolved.detail
         what = str(self.dimension.name)
         with committing(what):
@@ -230,7 +234,7 @@ class IcebergTable:
         ddl.create_main(self.spark(), self.name, location, self.dimension, self.options)
         return self._loaded(jvm)
 
-    def _stage(self, change: Change, plan: MergePlan, resolved: Resolved) -> None:
+    def _stage(self, change: Change, plan: MergePlan, resolved: MergeResult) -> None:
         outcome: Outcome = resolved.detail
         if outcome.drops_all:
             change.drop_all(resolved.removed)
@@ -244,7 +248,7 @@ class IcebergTable:
         if resolved.written and not change.add_here(stored_rows(plan, outcome)):
             change.add(written(plan, resolved))
 
-    def _remove(self, change: Change, plan: MergePlan, resolved: Resolved, removed: DataFrame) -> bool:
+    def _remove(self, change: Change, plan: MergePlan, resolved: MergeResult, removed: DataFrame) -> bool:
         """Stage the removal of rows by Spark; return whether what is written was staged with it."""
         outcome: Outcome = resolved.detail
         if outcome.drops_below is not None:

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Term
+from lakeward.core.ports import LeaseGrant
 
 APART: Final = 5_000_000
 """Microseconds that the clock of a machine may differ from that of DynamoDB."""
@@ -23,7 +23,8 @@ _SECOND: Final = 1_000_000
 class DynamoDbLease:
     """Leases in a table, each for `lasts` microseconds of the clock `now`.
 
-    An item has what a `Term` has, under the same names; one that is given back has no owner, and keeps its fence.
+    An item has what a `LeaseGrant` has, under the same names; one that is given back has no owner, and keeps its
+    fence.
     """
 
     client: Any = field(repr=False)
@@ -31,7 +32,7 @@ class DynamoDbLease:
     lasts: int
     now: Callable[[], int]
 
-    def take(self, lease: str, owner: str) -> Term:
+    def take(self, lease: str, owner: str) -> LeaseGrant:
         """Return a term of this owner, or that of another who has it.
 
         Raises ConfigError, with nothing written, where the clock of this machine is wrong.
@@ -43,7 +44,7 @@ class DynamoDbLease:
             if found is not None and not is_free and found.owner != owner:
                 return found
             fence = 1 if found is None else found.fence + is_free
-            mine = Term(lease=lease, owner=owner, until=now + self.lasts, fence=fence)
+            mine = LeaseGrant(lease=lease, owner=owner, until=now + self.lasts, fence=fence)
             lost = self._write(mine, found)
             if lost is None:
                 return mine
@@ -51,22 +52,22 @@ class DynamoDbLease:
                 return lost
             found = lost if lost.fence else None
 
-    def renew(self, term: Term) -> Term:
+    def renew(self, term: LeaseGrant) -> LeaseGrant:
         """Return the term made longer, or the one that stands."""
         longer = replace(term, until=self.now() + self.lasts)
         return self._write(longer, term, at=False) or longer
 
-    def give_back(self, term: Term) -> None:
+    def give_back(self, term: LeaseGrant) -> None:
         """End it now."""
         self._write(replace(term, owner="", until=0), term, at=False)
 
-    def _read(self, lease: str) -> Term | None:
+    def _read(self, lease: str) -> LeaseGrant | None:
         answer = self._asked(
             self.client.get_item, TableName=self.table, Key={"lease": {"S": lease}}, ConsistentRead=True
         )
         return _term(answer["Item"]) if "Item" in answer else None
 
-    def _write(self, term: Term, found: Term | None, *, at: bool = True) -> Term | None:
+    def _write(self, term: LeaseGrant, found: LeaseGrant | None, *, at: bool = True) -> LeaseGrant | None:
         """Write a term in the place of what was found, `at` its very time; return what is there if it is another.
 
         Where nothing is there any more, that is a term of nobody.
@@ -127,7 +128,7 @@ class DynamoDbLease:
             )
 
 
-def _item(term: Term) -> Mapping[str, Mapping[str, str]]:
+def _item(term: LeaseGrant) -> Mapping[str, Mapping[str, str]]:
     """Return a term as DynamoDB writes it."""
     return {
         "lease": {"S": term.lease},
@@ -137,10 +138,10 @@ def _item(term: Term) -> Mapping[str, Mapping[str, str]]:
     }
 
 
-def _term(item: Mapping[str, Any]) -> Term:
+def _term(item: Mapping[str, Any]) -> LeaseGrant:
     try:
         until, fence = int(item["until"]["N"]), int(item["fence"]["N"])
-        return Term(lease=item["lease"]["S"], owner=item["owner"]["S"], until=until, fence=fence)
+        return LeaseGrant(lease=item["lease"]["S"], owner=item["owner"]["S"], until=until, fence=fence)
     except (KeyError, ValueError) as error:
         raise ConfigError(
             f"the item {item['lease']['S']!r} of the DynamoDB table is no lease",

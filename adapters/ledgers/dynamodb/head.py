@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from lakeward.core.events import Position
-from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.objects import Account, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.core.reporting.failures import Failure
@@ -72,7 +72,7 @@ class Head:
             batch=said["batch"],
             alarms=tuple(Alarm(*parts) for parts in said["alarms"]),
             acked={code: frozenset(about) for code, about in said["acked"].items()},
-            awaited=None if awaited is None else Awaited(**{**awaited, "lacking": tuple(awaited["lacking"])}),
+            awaited=None if awaited is None else AwaitedLoad(**{**awaited, "lacking": tuple(awaited["lacking"])}),
             failure=None if failure is None else Failure(**failure),
             verdict=None if verdict is None else SourceVerdict.of_document(verdict),
             sent=tuple(SentEntry(**one) for one in said.get("sent", ())),  # older versions wrote none

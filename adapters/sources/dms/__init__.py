@@ -8,7 +8,7 @@ from typing import Any, Final
 from lakeward.adapters.spark.session.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Landing, Scout, Source, Statistics, Strays
+from lakeward.core.ports import Landing, Source, SourceProbe, Statistics, UnroutedRows
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -53,15 +53,15 @@ def _rows_in_bucket(settings: Any, runtime: Runtime) -> Any:
 
 def build_landing(options: Options, runtime: Runtime) -> Landing:
     """Look at the landing folder, without Spark."""
-    from lakeward.adapters.sources.dms.inventory import DmsLanding  # noqa: PLC0415
+    from lakeward.adapters.sources.dms.inventory import DmsSourceInventory  # noqa: PLC0415
     from lakeward.adapters.sources.dms.transactions.staged_tables import Staged  # noqa: PLC0415
 
     settings, folder = _opened(options, runtime)
     staged = None if settings.cdc_path is None else Staged(runtime.state / STAGED)
-    return DmsLanding(settings, folder, staged)
+    return DmsSourceInventory(settings, folder, staged)
 
 
-def build_strays(options: Options, runtime: Runtime) -> Strays:
+def build_strays(options: Options, runtime: Runtime) -> UnroutedRows:
     """Look at the rows of files of transactions that are of no table, without Spark."""
     from lakeward.adapters.sources.dms.transactions.staged_tables import Staged  # noqa: PLC0415
 
@@ -69,13 +69,13 @@ def build_strays(options: Options, runtime: Runtime) -> Strays:
     return Staged(runtime.state / STAGED)
 
 
-def build_scout(options: Options, runtime: Runtime) -> Scout:
+def build_scout(options: Options, runtime: Runtime) -> SourceProbe:
     """Look at a folder that nobody configured, without Spark."""
     from lakeward.adapters.sources.dms.paths.file_names import PLACES  # noqa: PLC0415
-    from lakeward.adapters.sources.dms.probe import DmsScout  # noqa: PLC0415
+    from lakeward.adapters.sources.dms.probe import DmsSourceProbe  # noqa: PLC0415
     from lakeward.adapters.sources.landing.folder_factory import open_folder  # noqa: PLC0415
 
-    return DmsScout(open_folder(runtime, str(options["path"]), None, PLACES))
+    return DmsSourceProbe(open_folder(runtime, str(options["path"]), None, PLACES))
 
 
 def build_statistics(options: Options, runtime: Runtime) -> Statistics:
@@ -135,6 +135,6 @@ def register(registry: Registry) -> None:
     """Register the source `dms`, what looks at its files, and statistics of its tasks in a `file`."""
     registry.sources.add("dms", build)
     registry.landings.add("dms", build_landing)
-    registry.strays.add("dms", build_strays)
+    registry.unrouted_rows.add("dms", build_strays)
     registry.scouts.add("dms", build_scout)
     registry.statistics.add("file", build_statistics)

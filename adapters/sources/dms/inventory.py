@@ -17,7 +17,7 @@ from lakeward.core.text.suggestions import nearest
 
 
 @dataclass
-class DmsLanding:
+class DmsSourceInventory:
     """The landing folder as it is when it is first looked at, and what files of transactions were found to hold."""
 
     options: DmsOptions

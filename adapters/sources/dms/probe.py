@@ -55,7 +55,7 @@ class _File:
 
 
 @dataclass(frozen=True, slots=True)
-class DmsScout:
+class DmsSourceProbe:
     """Looks at a folder as if DMS wrote it."""
 
     landing: Folder

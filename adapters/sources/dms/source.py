@@ -57,11 +57,11 @@ from lakeward.core.checks.source_clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry, TableDescription
 from lakeward.core.schema import Schema
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.plugins.registry import clock
 
 _KINDS: Final = {"$AR_H_CHANGE_SEQ": Sequences.UNIQUE, "$AR_H_STREAM_POSITION": Sequences.PLACES}
@@ -114,7 +114,7 @@ class DmsSource:
         formats = self.patterns.get(dimension.source, {})
         return key_form(dimension, formats, o.source_zone, is_trimmed=o.trim_padding)
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Choose the next files, in the order of their names."""
         refuse_images(dimension, self.options)
         if self.shared is not None:
@@ -123,7 +123,9 @@ class DmsSource:
         limits = Limits(self.options.max_files, self.options.max_bytes)
         return choose(self.folder, dimension, past, limits, self._as_named)
 
-    def _as_named(self, table: TableName, listed: Sequence[SourceObject], past: Past) -> Sequence[SourceObject]:
+    def _as_named(
+        self, table: TableName, listed: Sequence[SourceObject], past: ObjectHistory
+    ) -> Sequence[SourceObject]:
         of_all = [] if self.shared is None else [i for i in listed if self._name(table, i.name).is_shared]
         own = [item for item in listed if item not in of_all] if of_all else listed
         for item in own if self.options.format != "auto" else ():
@@ -152,22 +154,22 @@ class DmsSource:
         own = self.folder.put_away(table, [item for item in objects if item not in of_all])
         return [*own, *self.shared.archive(table, of_all)] if self.shared is not None and of_all else own
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
         refuse_sequence_as_column(dimension, self.options)
         self.headers.pop(dimension.source, None)
-        every = self._look_at_each(dimension, taken)
+        every = self._look_at_each(dimension, selection)
         files = alike(dimension, every, self.options)
-        if taken.load is not None and len(files) < len(every):
+        if selection.load is not None and len(files) < len(every):
             raise not_alike(dimension, files[-1], every[len(files)])
         shown = [(file.object.name, file.layout) for file in files if not file.name.is_shared]
-        header = order_in_headers(shown, self._expected(dimension), taken.header)
+        header = order_in_headers(shown, self._expected(dimension), selection.header)
         objects = tuple(file.object for file in files)
         tags = {file.object.name: self._etag(dimension.source, file) for file in files}
         dimension = with_schema(dimension, files, self.options)
         limit = believed(self.now())
-        rows = lift_places(self._frame(dimension, files), taken.restarts)
-        written = self._written(dimension, files, rows, taken, limit)
+        rows = lift_places(self._frame(dimension, files), selection.restarts)
+        written = self._written(dimension, files, rows, selection, limit)
         frame, close = written or self.kept.keep(rows, dimension, objects)
         try:
             judged = _in_log(with_ahead(frame, limit), dimension.sequences)
@@ -176,14 +178,14 @@ class DmsSource:
             if dimension.source not in self.tables_with_torn_rows and any(TORN in group.flags for group in found):
                 self.tables_with_torn_rows.add(dimension.source)
                 close()
-                return self.read(dimension, taken, epoch)
-            unchanged = still_alike(self.folder, dimension.source, taken)
+                return self.read(dimension, selection, epoch)
+            unchanged = still_alike(self.folder, dimension.source, selection)
             if len(unchanged.objects) < len(objects):
                 close()
                 return self._read_or_nothing(dimension, unchanged, epoch)
             refuse_damage(dimension, frame, files, found, has_times=self.options.timestamp_column is not None)
             tagged = [replace(file, object=replace(file.object, etag=tags[file.object.name])) for file in files]
-            batch = self._batch_of(dimension, tagged, frame, judged, found, taken, epoch, close)
+            batch = self._batch_of(dimension, tagged, frame, judged, found, selection, epoch, close)
         except BaseException:
             close()
             raise
@@ -197,7 +199,7 @@ class DmsSource:
         frame: Frame,
         judged: Frame,
         found: Sequence[Group],
-        taken: Taken,
+        selection: ObjectSelection,
         epoch: int,
         close: Callable[[], None],
     ) -> Batch[Frame]:
@@ -210,20 +212,20 @@ class DmsSource:
             objects=[file.object for file in files],
             loads={file.object.name for file in files if file.name.is_load},
             back=steps_back(frame, found, dimension),
-            steps=log_steps(judged, found, taken.reached) if dimension.sequences.are_wide else None,
+            steps=log_steps(judged, found, selection.reached) if dimension.sequences.are_wide else None,
             may_need=self._reading(dimension).in_part,
             close=close,
         )
-        return batch if taken.load is None else replace(batch, facts=replace(batch.facts, loaded=epoch))
+        return batch if selection.load is None else replace(batch, facts=replace(batch.facts, loaded=epoch))
 
     def _written(
-        self, dimension: Dimension, files: Sequence[File], rows: Frame, taken: Taken, limit: int
+        self, dimension: Dimension, files: Sequence[File], rows: Frame, selection: ObjectSelection, limit: int
     ) -> tuple[Frame, Callable[[], None]] | None:
         """Write nothing but rows of full loads to files of the table, where that can be done as they are read."""
-        if taken.load_writer is None or not all(file.name.is_load for file in files):
+        if selection.load_writer is None or not all(file.name.is_load for file in files):
             return None
         with naming_unread(dimension, files, self.folder):
-            found: tuple[Frame, Callable[[], None]] | None = taken.load_writer(
+            found: tuple[Frame, Callable[[], None]] | None = selection.load_writer(
                 dimension.schema, with_ahead(rows, limit)
             )
         return found
@@ -232,9 +234,9 @@ class DmsSource:
         known = self.shared.etag(file.object.name) if self.shared is not None and file.name.is_shared else None
         return file.object.etag or known or self.folder.etag(table, file.object.name)
 
-    def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        if taken.objects:
-            return self.read(dimension, taken, epoch)
+    def _read_or_nothing(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        if selection.objects:
+            return self.read(dimension, selection, epoch)
         return Batch(self.spark().range(0).toDF("nothing"), facts([], dimension, dimension.schema, [], epoch))
 
     # Files as they are.
@@ -255,9 +257,9 @@ class DmsSource:
         """Return the dimension: the columns of a table are those of its files."""
         return dimension
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return nothing: rules stand behind a source."""
-        return Remaking()
+        return RecomputedColumns()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return a row as it was written, column by column; none where the file is gone, or another one."""
@@ -277,18 +279,18 @@ class DmsSource:
             return Cells()
         return csv_cells(entry.text, layout, expected.dialect)
 
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return mended rows as events; one that is not mended is read as it was written."""
         return mended_rows(self.spark(), self._reading(dimension), entries, partial(self.cells, dimension))
 
     # What the beginning of a file says.
 
-    def _look_at_each(self, dimension: Dimension, taken: Taken) -> Sequence[File]:
+    def _look_at_each(self, dimension: Dimension, selection: ObjectSelection) -> Sequence[File]:
         """Look at the beginning of files; a column without a type has that of the table, or of a file before it."""
         files: list[File] = []
-        known = Schema(()) if taken.columns is None else taken.columns
-        for item in taken.objects:
-            files.append(self._look_at(dimension, item, known, is_there=taken.columns is not None))
+        known = Schema(()) if selection.columns is None else selection.columns
+        for item in selection.objects:
+            files.append(self._look_at(dimension, item, known, is_there=selection.columns is not None))
             own = files[-1].schema or Schema(())
             known = Schema((*known, *(column for column in own if known.find(column.name) is None)))
         return files

@@ -17,7 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ledger.full_loads import Told
+from lakeward.core.ledger.full_loads import LoadStatus
 
 COMPLETED: Final = "Table completed"
 """The state of a table whose full load has ended well; it stays so while changes are captured."""
@@ -60,7 +60,7 @@ class StatisticsFile:
 
     path: Path
 
-    def full_load(self, table: TableName) -> Told | None:
+    def full_load(self, table: TableName) -> LoadStatus | None:
         """Return what the files say of a table: of two tasks, what that says which loaded it last."""
         found = [one for file in self._files() for one in _read(file) if one.began is not None]
         exact = [one for one in found if one.name == table]
@@ -74,9 +74,9 @@ class StatisticsFile:
         return [self.path]
 
 
-def _told(table: _Table) -> Told:
+def _told(table: _Table) -> LoadStatus:
     ended = None if table.ended is None or table.state != COMPLETED else _micros(table.ended)
-    return Told(began=_micros(table.began or _EPOCH), ended=ended, rows=table.rows)
+    return LoadStatus(began=_micros(table.began or _EPOCH), ended=ended, rows=table.rows)
 
 
 def _micros(moment: datetime) -> int:

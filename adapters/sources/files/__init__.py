@@ -8,7 +8,7 @@ from typing import Any
 from lakeward.adapters.spark.session.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Landing, Scout, Source
+from lakeward.core.ports import Landing, Source, SourceProbe
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -27,20 +27,20 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
 
 def build_landing(options: Options, runtime: Runtime) -> Landing:
     """Look at the landing folder, without Spark."""
-    from lakeward.adapters.sources.files.inventory import FilesLanding  # noqa: PLC0415
+    from lakeward.adapters.sources.files.inventory import FilesSourceInventory  # noqa: PLC0415
 
     settings, tables, folder = _opened(options, runtime)
-    return FilesLanding(settings, folder, tables)
+    return FilesSourceInventory(settings, folder, tables)
 
 
-def build_scout(options: Options, runtime: Runtime) -> Scout:
+def build_scout(options: Options, runtime: Runtime) -> SourceProbe:
     """Look at the folder `path`, which nobody configured yet."""
     from lakeward.adapters.sources.files.paths.file_names import FileNames  # noqa: PLC0415
-    from lakeward.adapters.sources.files.probe import FilesScout  # noqa: PLC0415
+    from lakeward.adapters.sources.files.probe import FilesSourceProbe  # noqa: PLC0415
     from lakeward.adapters.sources.landing.folder_factory import open_folder  # noqa: PLC0415
     from lakeward.adapters.sources.landing.places import Place, Places  # noqa: PLC0415
 
-    return FilesScout(open_folder(runtime, str(options["path"]), None, Places(Place(FileNames()))))
+    return FilesSourceProbe(open_folder(runtime, str(options["path"]), None, Places(Place(FileNames()))))
 
 
 def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName, Any], Any]:

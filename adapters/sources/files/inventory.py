@@ -14,7 +14,7 @@ from lakeward.core.text.suggestions import nearest
 
 
 @dataclass
-class FilesLanding:
+class FilesSourceInventory:
     """The landing folder as it is when it is first looked at."""
 
     options: FilesOptions

@@ -41,7 +41,7 @@ _ORDERS: Final = ("timestamp_ntz", "date")
 
 
 @dataclass(frozen=True, slots=True)
-class FilesScout:
+class FilesSourceProbe:
     """Looks at a folder of CSV, JSON lines or Parquet, in `schema/table` or, of one schema, in `table`."""
 
     landing: Folder

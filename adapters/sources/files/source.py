@@ -81,14 +81,14 @@ from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.checks.key_form import key_form
 from lakeward.core.checks.source_clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
-from lakeward.core.errors import ConfigError, MendError, SchemaConflict, SourceError
+from lakeward.core.errors import ConfigError, RepairError, SchemaConflict, SourceError
 from lakeward.core.events import Operation, Position, Sequences
 from lakeward.core.ledger.full_loads import Naming
-from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.merge.facts import BatchFacts, Capability
 from lakeward.core.ports import Batch, Cells, Entry
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.plugins.registry import clock
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class FilesSource:
         ways = ways_of_writing(options, dimension, formats)
         return key_form(dimension, formats, options.source_zone, ways)
 
-    def check(self, dimension: Dimension, past: Past) -> None:
+    def check(self, dimension: Dimension, past: ObjectHistory) -> None:
         """Raise ConfigError for a table that its files cannot be read for as its settings say."""
         options = self._options(dimension)
         check_images(options, dimension)
@@ -171,15 +171,15 @@ class FilesSource:
         if dimension.snapshots is not None and options.is_messages:
             raise no_snapshots(dimension)
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Choose the next files; raises ConfigError for a full load that is awaited where no file can be of one."""
         limits, options = Limits(self.options.max_files, self.options.max_bytes), self._options(dimension)
         self.check(dimension, past)
         if dimension.snapshots is None:
             has_sink = options.is_messages and options.names is None
-            taken = choose(self.folder, dimension, past, limits, of_sinks if has_sink else with_ordinals)
-            own = tuple(name for name in taken.others if not (has_sink and is_of_sink(name)))
-            return replace(taken, others=own)
+            selection = choose(self.folder, dimension, past, limits, of_sinks if has_sink else with_ordinals)
+            own = tuple(name for name in selection.others if not (has_sink and is_of_sink(name)))
+            return replace(selection, others=own)
         folder = self._folder_of_snapshots(dimension)
         place = folder.places.of(dimension.source)
         snapshots = Naming(
@@ -212,43 +212,43 @@ class FilesSource:
         in_part = bool(self._table(dimension).reading.in_part)
         return truncation(self.spark(), dimension, place, time, in_part=in_part)
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return nothing: rules stand behind a source."""
-        return Remaking()
+        return RecomputedColumns()
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
         table = self._table(dimension)
         lines = SmallLines(self.small_batch)
-        taken, every = self._looked_at(table, taken, lines)
+        selection, every = self._looked_at(table, selection, lines)
         files = alike(every)
-        if taken.load is not None and len(files) < len(every):
+        if selection.load is not None and len(files) < len(every):
             raise _not_alike(dimension, files[-1], every[len(files)])
         if not files:
-            return self._without_columns(table, taken, epoch, lines)
+            return self._without_columns(table, selection, epoch, lines)
         shown = [(file.item.name, file.layout) for file in files]
-        header = order_in_headers(shown, table.expected, taken.header)
+        header = order_in_headers(shown, table.expected, selection.header)
         objects = [file.item for file in files]
         tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
         is_usual = dimension.source not in self.tables_of_others
         are_many = is_usual and sum(item.size for item in objects) >= self.many_bytes
         table = replace(table, dimension=with_schema(table, files), are_many=are_many)
         check_mapping(table.options, table.dimension)
-        rows = lift_places(self._frame(table, files, lines), taken.restarts)
+        rows = lift_places(self._frame(table, files, lines), selection.restarts)
         frame, close = self.kept.keep(rows, dimension, objects)
         try:
             limit = believed(self.now())
             judged = with_ahead(frame, limit)
             found = surveyed(judged, table.dimension, files)
             must_look_again = self._must_look_again(dimension.source, found)
-            unchanged = still_alike(self.folder, dimension.source, taken)
+            unchanged = still_alike(self.folder, dimension.source, selection)
             if len(unchanged.objects) < len(objects) or must_look_again:
                 close()
-                return self._read_or_nothing(dimension, taken if must_look_again else unchanged, epoch)
+                return self._read_or_nothing(dimension, selection if must_look_again else unchanged, epoch)
             _refuse(table, frame, files, found, may_be_unreadable=self.may_be_unreadable)
             others = self._others(table, frame, found)
             tagged = [replace(item, etag=tags[item.name]) for item in objects]
-            batch = _batch_of(table, judged, found, tagged, taken, epoch, close)
+            batch = _batch_of(table, judged, found, tagged, selection, epoch, close)
         except BaseException:
             close()
             raise
@@ -277,20 +277,24 @@ class FilesSource:
             return OtherTables(messages, (), is_shared=True)
         return other_tables(frame, is_shared=not table.has_own_folder)
 
-    def _looked_at(self, table: TableFiles, taken: Taken, lines: SmallLines) -> tuple[Taken, Sequence[File]]:
+    def _looked_at(
+        self, table: TableFiles, selection: ObjectSelection, lines: SmallLines
+    ) -> tuple[ObjectSelection, Sequence[File]]:
         """Return what a batch takes, and its files with their columns.
 
         A table that is not there yet cannot pass over files that tell no columns: it takes them together with
         the first that does, whatever their number.
         """
-        files = lines.with_versions(table, look_at_each(table, taken.objects, taken.columns), taken.columns)
-        while not files and taken.left and taken.load is None:
-            before, taken = taken, taken.with_more(self.options.max_files)
-            more = [look_at(table, item) for item in taken.objects[len(before.objects) :]]
+        files = lines.with_versions(
+            table, look_at_each(table, selection.objects, selection.columns), selection.columns
+        )
+        while not files and selection.left and selection.load is None:
+            before, selection = selection, selection.with_more(self.options.max_files)
+            more = [look_at(table, item) for item in selection.objects[len(before.objects) :]]
             if found := lines.with_versions(table, more):
                 first = [replace(look_at(table, item), schema=found[0].schema) for item in before.objects]
                 files = [*first, *found]
-        return taken, files
+        return selection, files
 
     def _must_look_again(self, name: TableName, found: Sequence[Group]) -> bool:
         """Whether rows go over several lines, inserts may be halves of key changes, or messages are unusual.
@@ -315,17 +319,19 @@ class FilesSource:
             known.update({name} if is_there else ())
         return any(new)
 
-    def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        if taken.objects:
-            return self.read(dimension, taken, epoch)
+    def _read_or_nothing(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        if selection.objects:
+            return self.read(dimension, selection, epoch)
         return self._nothing(dimension, epoch)
 
-    def _without_columns(self, table: TableFiles, taken: Taken, epoch: int, lines: SmallLines) -> Batch[Frame]:
+    def _without_columns(
+        self, table: TableFiles, selection: ObjectSelection, epoch: int, lines: SmallLines
+    ) -> Batch[Frame]:
         """Return no objects, since none tells the columns of the table; say which other tables they are of.
 
         Raises SourceError where these are in the folder of the table.
         """
-        others = lines.other_tables(table, [item.name for item in taken.objects])
+        others = lines.other_tables(table, [item.name for item in selection.objects])
         if others is not None and table.has_own_folder:
             raise of_others(table.dimension, "its files have", others)
         batch = self._nothing(table.dimension, epoch)
@@ -386,7 +392,7 @@ class FilesSource:
         is_csv = not is_parquet(entry) and table.format_of(entry.object) == "csv"
         has = found.after if is_csv else object_of(entry.text) or {}
         if lost := lost_with_the_path(table, entry.object, has.keys()):
-            raise MendError(
+            raise RepairError(
                 f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
                 found=f"its {lost[0]} is in the path of its file alone, and `path_columns` does not name {lost[0]}",
                 todo="Name it there. Else fix the row: `lakeward quarantine fix`.",
@@ -394,7 +400,7 @@ class FilesSource:
             )
         return found
 
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return mended rows as events; one that is not mended is read as it was written."""
         frames = [
             mended_rows(self.spark(), reading, some, partial(self._cells_to_read_anew, dimension))
@@ -452,7 +458,7 @@ def _batch_of(
     judged: Frame,
     found: Sequence[Group],
     objects: Sequence[SourceObject],
-    taken: Taken,
+    selection: ObjectSelection,
     epoch: int,
     close: Callable[[], None],
 ) -> Batch[Frame]:
@@ -464,12 +470,12 @@ def _batch_of(
         epoch=epoch,
         objects=objects,
         back={},  # rows of plain files need not be sorted by the column that orders them
-        steps=log_steps(judged, found, taken.reached) if table.options.is_messages else None,
-        loads=[item.name for item in objects if taken.load is not None],
+        steps=log_steps(judged, found, selection.reached) if table.options.is_messages else None,
+        loads=[item.name for item in objects if selection.load is not None],
         may_need=table.reading.in_part,
         close=close,
     )
-    loaded = batch.facts.loaded if taken.load is None else epoch
+    loaded = batch.facts.loaded if selection.load is None else epoch
     return replace(batch, facts=replace(batch.facts, loaded=loaded, own_times=table.options.dates_rows))
 
 

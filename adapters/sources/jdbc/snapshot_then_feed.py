@@ -26,10 +26,10 @@ from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.merge.facts import Capability, ObjectFacts
 from lakeward.core.ports import Batch, Cells, Entry
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 
 _OVERLAP: Final = 600 * 1_000_000
 """How many microseconds before the snapshot the feed begins: so long may a commit be sent that nobody sees yet."""
@@ -60,7 +60,7 @@ class SnapshotThenFeed:
         """Return what changes the values of a key in messages."""
         return self.feed.key_form(dimension)
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Return the snapshot of a table that begins, with the offsets behind which it goes on; else messages.
 
         Raises ConfigError for a reload, for snapshots again and again, for a table whose rows were read otherwise,
@@ -77,14 +77,14 @@ class SnapshotThenFeed:
             raise _no_way_back(dimension)
         self._refuse_unknown_starts(dimension, past)
         waiting = {name: item for name, item in past.waiting.items() if not _is_staged(name)}
-        taken = self.feed.take(dimension, replace(past, waiting=waiting))
+        selection = self.feed.select_objects(dimension, replace(past, waiting=waiting))
         return replace(
-            taken,
-            overtaken=(*taken.overtaken, *(name for name in past.waiting if name not in waiting)),
-            leftovers=(*taken.leftovers, *self.snapshot.applied(dimension, past)),
+            selection,
+            overtaken=(*selection.overtaken, *(name for name in past.waiting if name not in waiting)),
+            leftovers=(*selection.leftovers, *self.snapshot.applied(dimension, past)),
         )
 
-    def _take_snapshot(self, dimension: Dimension, past: Past) -> Taken:
+    def _take_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         name = self.feed.topic_of(dimension.source)
         topic = self.feed.broker.find(name)
         if topic is None:
@@ -96,15 +96,15 @@ class SnapshotThenFeed:
 
         waiting = {name: item for name, item in past.waiting.items() if _is_staged(name)}
         take = partial(self.snapshot.take_once, dimension, replace(past, waiting=waiting), topic.id, find_starts)
-        taken = take()
-        names = self.snapshot.starts(dimension, taken.objects[0]) if taken.objects else ()
-        if taken.objects and _are_gone(names, topic):
-            self.snapshot.archive(dimension, taken.objects)
-            taken = take()
-            names = self.snapshot.starts(dimension, taken.objects[0]) if taken.objects else ()
-        return replace(taken, objects=(*taken.objects, *self.feed.objects_of(dimension, names)))
+        selection = take()
+        names = self.snapshot.starts(dimension, selection.objects[0]) if selection.objects else ()
+        if selection.objects and _are_gone(names, topic):
+            self.snapshot.archive(dimension, selection.objects)
+            selection = take()
+            names = self.snapshot.starts(dimension, selection.objects[0]) if selection.objects else ()
+        return replace(selection, objects=(*selection.objects, *self.feed.objects_of(dimension, names)))
 
-    def _refuse_unknown_starts(self, dimension: Dimension, past: Past) -> None:
+    def _refuse_unknown_starts(self, dimension: Dimension, past: ObjectHistory) -> None:
         """Refuse to go on where no commit says where the feed begins, or it says so of another topic.
 
         A topic that was empty before the snapshot has no range of offsets, but its id is in the snapshot's name.
@@ -127,12 +127,12 @@ class SnapshotThenFeed:
                 "anew, as docs/reference/alarms.md says.",
             )
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Read the rows of the snapshot, or messages."""
-        if taken.load is None:
-            return self.feed.read(dimension, taken, epoch)
-        staged, starts = _split(taken.objects)
-        batch = self.snapshot.read(dimension, replace(taken, objects=tuple(staged)), epoch)
+        if selection.load is None:
+            return self.feed.read(dimension, selection, epoch)
+        staged, starts = _split(selection.objects)
+        batch = self.snapshot.read(dimension, replace(selection, objects=tuple(staged)), epoch)
         if not batch.facts.objects:
             return batch
         objects = (*batch.facts.objects, *(ObjectFacts(item, 0) for item in starts))
@@ -164,21 +164,21 @@ class SnapshotThenFeed:
         """Return the dimension: the columns of a table are those of what is read."""
         return self.feed.written(dimension)
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return nothing: rules stand behind a source."""
-        return self.feed.remaking(dimension, may_need)
+        return self.feed.recomputed(dimension, may_need)
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return a row in quarantine as it was read, column by column."""
         source = self.snapshot if _is_staged(entry.object) else self.feed
         return source.cells(dimension, entry)
 
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return mended rows as events."""
         staged = [entry for entry in entries if _is_staged(entry.object)]
         others = [entry for entry in entries if not _is_staged(entry.object)]
         parts = ((self.snapshot, staged), (self.feed, others))
-        frames = [source.mend(dimension, some) for source, some in parts if some]
+        frames = [source.repair_row(dimension, some) for source, some in parts if some]
         return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
 
 

@@ -27,12 +27,12 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, Snapshots, Tab
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.ledger.full_loads import Load, Naming
-from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
-from lakeward.core.ledger.objects import take as take_objects
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import select_objects as take_objects
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.settings.source_catalogue import SourceTable
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.plugins import Options, Runtime
 from lakeward.plugins.registry import clock
 
@@ -74,7 +74,7 @@ class JdbcSource:
     def key_form(self, dimension: Dimension) -> str | None:
         """Return nothing: values are those of the database."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Return what is staged and not applied; where nothing is, what is due is read first.
 
         Raises ConfigError for a table that cannot be read so, and as the reader does.
@@ -88,8 +88,8 @@ class JdbcSource:
         return ()
 
     def take_once(
-        self, dimension: Dimension, past: Past, topic: str, find_starts: Callable[[], Sequence[str]]
-    ) -> Taken:
+        self, dimension: Dimension, past: ObjectHistory, topic: str, find_starts: Callable[[], Sequence[str]]
+    ) -> ObjectSelection:
         """Return the one snapshot of a table that goes on with the topic of an id.
 
         Before its first row is read, `find_starts` finds where that begins; `starts` returns it. A snapshot that
@@ -104,18 +104,18 @@ class JdbcSource:
         """Return where the feed of a table begins, by a file of its snapshot; raises SourceError if it is gone."""
         return self.staging.starts(dimension.source, item)
 
-    def applied(self, dimension: Dimension, past: Past) -> Sequence[SourceObject]:
+    def applied(self, dimension: Dimension, past: ObjectHistory) -> Sequence[SourceObject]:
         """Return the staged files that were applied, and not removed."""
         return [item for item in self._list(dimension.source) if past.has_applied(item)]
 
     def _take(
         self,
         dimension: Dimension,
-        past: Past,
+        past: ObjectHistory,
         reads: JdbcSourceOptions,
         topic: str | None = None,
         find_starts: Callable[[], Sequence[str]] | None = None,
-    ) -> Taken:
+    ) -> ObjectSelection:
         _check(dimension, reads)
         is_preview = past.load is not None and past.load.since is None and past.load.settles is None
         # What was staged and never applied may be gone: it is read again.
@@ -126,9 +126,9 @@ class JdbcSource:
                 self._land_due(dimension, past, reads, topic, find_starts)
                 found = self._next_objects(dimension, past)
         there = {item.name: item for item in self._list(dimension.source)}
-        taken = _choose(dimension, past, found, is_dated=reads.cursor is None)
+        selection = _choose(dimension, past, found, is_dated=reads.cursor is None)
         return replace(
-            taken,
+            selection,
             overtaken=tuple(name for name in waiting if name not in there),
             leftovers=tuple(item for item in there.values() if past.has_applied(item)),
         )
@@ -137,7 +137,7 @@ class JdbcSource:
         listed, others = self.files.folder.list(table) or ((), ())
         return self.staging.select_complete(listed, others)
 
-    def _next_objects(self, dimension: Dimension, past: Past) -> Sequence[SourceObject]:
+    def _next_objects(self, dimension: Dimension, past: ObjectHistory) -> Sequence[SourceObject]:
         """Return the staged files that come next: of one snapshot, or of the queries before the next snapshot."""
         table = dimension.source
         listed = [item for item in self._list(table) if not past.has_applied(item)]
@@ -159,7 +159,7 @@ class JdbcSource:
     def _land_due(
         self,
         dimension: Dimension,
-        past: Past,
+        past: ObjectHistory,
         reads: JdbcSourceOptions,
         topic: str | None,
         find_starts: Callable[[], Sequence[str]] | None,
@@ -225,11 +225,13 @@ class JdbcSource:
     def _reads(self, table: TableName) -> JdbcSourceOptions:
         return self.of_tables.get(table, self.options)
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Read staged files: those of a snapshot as a full load, those of a query as changes."""
-        if taken.load is not None:
-            return self.files.read(replace(dimension, snapshots=dimension.snapshots or Snapshots()), taken, epoch)
-        batch = self.files.read(replace(dimension, snapshots=None), taken, epoch)
+        if selection.load is not None:
+            return self.files.read(
+                replace(dimension, snapshots=dimension.snapshots or Snapshots()), selection, epoch
+            )
+        batch = self.files.read(replace(dimension, snapshots=None), selection, epoch)
         # A full load is whole with its own batch: a batch that said so again would be an older snapshot.
         return replace(batch, facts=replace(batch.facts, loaded=None))
 
@@ -246,9 +248,9 @@ class JdbcSource:
         """Return a truncate that nobody wrote down."""
         return self.files.truncation(dimension, place, time)
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return nothing: rules stand behind a source."""
-        return self.files.remaking(dimension, may_need)
+        return self.files.recomputed(dimension, may_need)
 
     def written(self, dimension: Dimension) -> Dimension:
         """Return the dimension: the columns of a table are those of its files."""
@@ -258,9 +260,9 @@ class JdbcSource:
         """Return a row as it was read, column by column."""
         return self.files.cells(dimension, entry)
 
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return mended rows as events."""
-        return self.files.mend(dimension, entries)
+        return self.files.repair_row(dimension, entries)
 
 
 def _no_way_back(dimension: Dimension) -> ConfigError:
@@ -291,37 +293,39 @@ def _check(dimension: Dimension, reads: JdbcSourceOptions) -> None:
         )
 
 
-def _load(dimension: Dimension, past: Past) -> Load | None:
+def _load(dimension: Dimension, past: ObjectHistory) -> Load | None:
     """Return the full load that must come first: a staged one is whole, and a table begins with one."""
     if past.load is not None:
         return replace(past.load, settles=0)
     return Load(epoch=1, settles=0) if past.begins and dimension.snapshots is None else None
 
 
-def _is_due(past: Past, reads: JdbcSourceOptions, now: int) -> bool:
+def _is_due(past: ObjectHistory, reads: JdbcSourceOptions, now: int) -> bool:
     """Return whether a table is to be read whole: it was asked for, never was, or its last snapshot is old."""
     newest = _newest_snapshot(past)
     is_asked = past.load is not None and past.load.since is not None
     return is_asked or newest is None or now - newest >= micros(reads.every)
 
 
-def _applied_reads(past: Past) -> Iterable[Staged]:
+def _applied_reads(past: ObjectHistory) -> Iterable[Staged]:
     return (staged for name in past.seen if (staged := Staged.of(name)) is not None)
 
 
-def _newest_snapshot(past: Past) -> int | None:
+def _newest_snapshot(past: ObjectHistory) -> int | None:
     """Return when the snapshot that the table has was read, in microseconds since 1970."""
     return max((one.time for one in _applied_reads(past) if one.is_snapshot), default=None)
 
 
-def _time(now: int, past: Past, before: Iterable[Staged]) -> int:
+def _time(now: int, past: ObjectHistory, before: Iterable[Staged]) -> int:
     """Return when a read takes place: in whole milliseconds, behind all before and behind what was asked for."""
     asked = 0 if past.load is None or past.load.since is None else past.load.since
     time = max([now, asked, *(one.time + _MILLI for one in before)])
     return -(-time // _MILLI) * _MILLI
 
 
-def _choose(dimension: Dimension, past: Past, found: Sequence[SourceObject], *, is_dated: bool) -> Taken:
+def _choose(
+    dimension: Dimension, past: ObjectHistory, found: Sequence[SourceObject], *, is_dated: bool
+) -> ObjectSelection:
     """Choose among staged files; a table that has changes before the next snapshot takes them.
 
     In a history a snapshot `is_dated` by the time at which it was read, where no cursor dates its rows.

@@ -137,11 +137,11 @@ def look_at_topics(
     options: Options, runtime: Runtime, section: str = "source"
 ) -> tuple[Any, str | None, Any, str | None]:
     """Return what looks at topics, where tables begin, where messages land, and the topic of transactions."""
-    from lakeward.adapters.sources.kafka.inventory import KafkaLanding  # noqa: PLC0415
+    from lakeward.adapters.sources.kafka.inventory import KafkaSourceInventory  # noqa: PLC0415
     from lakeward.adapters.sources.kafka.staging.message_files import Staging  # noqa: PLC0415
 
     settings, files, tables, root = _opened(options, runtime, section)
-    landing = KafkaLanding(files, connect(settings, runtime), tables)
+    landing = KafkaSourceInventory(files, connect(settings, runtime), tables)
     return landing, settings.start, Staging(root), settings.transactions
 
 

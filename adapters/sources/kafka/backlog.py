@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from lakeward.adapters.sources.kafka.broker import Topic
-from lakeward.adapters.sources.kafka.inventory import KafkaLanding
+from lakeward.adapters.sources.kafka.inventory import KafkaSourceInventory
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, next_offsets, read_names
 from lakeward.adapters.sources.kafka.staging.message_files import Staging
 from lakeward.adapters.sources.kafka.transactions.transaction_offsets import TransactionOffsets
@@ -18,7 +18,7 @@ from lakeward.core.ledger.objects import SourceObject
 class KafkaBacklog:
     """The topics of a broker, with what lies behind the offsets that tables have applied."""
 
-    landing: KafkaLanding
+    landing: KafkaSourceInventory
     start: str | None
     follows_snapshot: bool = False
     """Whether a table with a batch begins at 0, where its objects say nothing else."""

@@ -16,7 +16,7 @@ from lakeward.core.text.suggestions import nearest
 
 
 @dataclass
-class KafkaLanding:
+class KafkaSourceInventory:
     """The topics of a broker as they are when it is first asked."""
 
     options: FilesOptions

@@ -46,10 +46,10 @@ from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.errors import LakewardError, SourceError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.ledger.full_loads import Naming
-from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken, take
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject, select_objects
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 
 log = structlog.get_logger()
 
@@ -68,7 +68,7 @@ class KafkaSource:
     """Whether the commits say where partitions begin, as `starts` gave it; others begin at 0."""
     runs_once: bool = False
     """Whether no message is read that was sent after the topic of a table was first looked at."""
-    beginning: dict[TableName, Past] = field(default_factory=dict)
+    beginning: dict[TableName, ObjectHistory] = field(default_factory=dict)
     """What was known of tables that had no batch when files were last taken for them."""
     first_ends: dict[tuple[TableName, str], Mapping[int, int]] = field(default_factory=dict)
     """Where the partitions of a topic ended when it was first looked at for a table, by the topic's id."""
@@ -93,7 +93,7 @@ class KafkaSource:
         """Return what changes the values of a key in files of such records."""
         return self.files.key_form(dimension)
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Return the files of the next batch; messages are read from the broker where none waits in a file.
 
         Raises AlarmRaised where messages are lost, before any is read: KAFKA-001 and KAFKA-002.
@@ -107,7 +107,7 @@ class KafkaSource:
         topic, applied = self.broker.find(name), read_names(past.seen)
         refuse_other_topic(dimension.name, name, topic, applied)
         if topic is None:
-            return Taken()
+            return ObjectSelection()
         if self.runs_once and (table, topic.id) not in self.first_ends:
             topic = self._look_first(table, topic)
         self.beginning.pop(dimension.name, None)
@@ -157,7 +157,7 @@ class KafkaSource:
         return [SourceObject(name, place.known(table, name).order, size=0, modified=0) for name in names]
 
     def _positions(
-        self, dimension: Dimension, past: Past, topic: Topic, applied: Collection[OffsetRange]
+        self, dimension: Dimension, past: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]
     ) -> tuple[list[OffsetRange], Mapping[int, int]]:
         """Return the staged ranges that come next, and for each partition the offset behind them."""
         table = dimension.source
@@ -205,7 +205,7 @@ class KafkaSource:
         return {number: found.get(number, high) for number, (_, high) in partitions.items()}
 
     def _land(
-        self, dimension: Dimension, past: Past, topic: Topic, positions: Mapping[int, int]
+        self, dimension: Dimension, past: ObjectHistory, topic: Topic, positions: Mapping[int, int]
     ) -> Sequence[OffsetRange]:
         """Read what comes next of each partition, up to the committed end, into files."""
         table, options = dimension.source, self.options
@@ -239,7 +239,7 @@ class KafkaSource:
         return now
 
     def _land_whole(
-        self, dimension: Dimension, past: Past, topic: Topic, positions: Mapping[int, int], bounds: Bounds
+        self, dimension: Dimension, past: ObjectHistory, topic: Topic, positions: Mapping[int, int], bounds: Bounds
     ) -> Sequence[OffsetRange]:
         """Read messages up to the end of a transaction, and write down which are whole then."""
         table, name = dimension.source, str(self.options.transactions)
@@ -256,7 +256,7 @@ class KafkaSource:
             self.staging.write_transactions(table, noted)
         return ()
 
-    def _choose(self, dimension: Dimension, past: Past, waiting: Sequence[OffsetRange]) -> Taken:
+    def _choose(self, dimension: Dimension, past: ObjectHistory, waiting: Sequence[OffsetRange]) -> ObjectSelection:
         """Return the waiting files as a batch; applied ones that a crash left in the folder are removed after it.
 
         What an earlier run saw and is not there any more was not applied: it was read again from the broker.
@@ -276,36 +276,36 @@ class KafkaSource:
         # A range of the topic of transactions has no order among messages.
         beside = [item for item in there if read_transactions([item.name])]
         messages = [item for item in there if not read_transactions([item.name])]
-        taken = take(str(dimension.name), messages, known, limits, naming, keeps=False)
-        objects = (*(item for item in beside if item.name in chosen), *taken.objects)
+        selection = select_objects(str(dimension.name), messages, known, limits, naming, keeps=False)
+        objects = (*(item for item in beside if item.name in chosen), *selection.objects)
         gone = tuple(name for name in past.waiting if name not in chosen)
-        leftovers = (*taken.leftovers, *(item for item in beside if item.name not in chosen))
+        leftovers = (*selection.leftovers, *(item for item in beside if item.name not in chosen))
         leftovers = leftovers if self.options.landing == "removed" else ()
-        return replace(taken, objects=objects if taken.objects else (), leftovers=leftovers, overtaken=gone)
+        return replace(selection, objects=objects if selection.objects else (), leftovers=leftovers, overtaken=gone)
 
     def topic_of(self, table: TableName) -> str:
         """Return the topic of a table, or several with a comma between."""
         return filled(self.of_tables.get(table, self.files.options).folder, table)
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Read the files, as the source of files does; where transactions are whole in all of them, not in a part.
 
         Where a table is not there yet, and no message tells its columns, further ones are read with them.
         """
-        batch = self.files.read(dimension, taken, epoch)
+        batch = self.files.read(dimension, selection, epoch)
         while not batch.facts.objects and dimension.name in self.beginning:
-            more = self._more(dimension, taken)
+            more = self._more(dimension, selection)
             if not more:
                 break
             batch.close()
-            taken = replace(taken, objects=(*taken.objects, *more))
-            batch = self.files.read(dimension, taken, epoch)
-        if self.options.transactions is not None and 0 < len(batch.facts.objects) < len(taken.objects):
+            selection = replace(selection, objects=(*selection.objects, *more))
+            batch = self.files.read(dimension, selection, epoch)
+        if self.options.transactions is not None and 0 < len(batch.facts.objects) < len(selection.objects):
             batch.close()
             raise _files_gone(dimension)
         return batch
 
-    def _more(self, dimension: Dimension, taken: Taken) -> Sequence[SourceObject]:
+    def _more(self, dimension: Dimension, selection: ObjectSelection) -> Sequence[SourceObject]:
         """Return further files of a table without a batch, behind those that are there."""
         table = dimension.source
         topic = self.broker.find(self.topic_of(table))
@@ -313,11 +313,11 @@ class KafkaSource:
             return ()
         past = self.beginning[dimension.name]
         _, positions = self._positions(dimension, past, topic, ())
-        positions = {**positions, **next_offsets(read_names(item.name for item in taken.objects))}
+        positions = {**positions, **next_offsets(read_names(item.name for item in selection.objects))}
         refuse_lost(dimension.name, topic, positions)
         chosen = {one.name for one in self._land(dimension, past, topic, positions)}
         listed, _ = self.files.folder.list(table) or ((), ())
-        return [item for item in listed if item.name in chosen and item not in taken.objects]
+        return [item for item in listed if item.name in chosen and item not in selection.objects]
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Tell the consumer group what is applied, and remove its files, unless they are kept."""
@@ -370,17 +370,17 @@ class KafkaSource:
         """Return the dimension: the columns of a table are those of its messages."""
         return self.files.written(dimension)
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return nothing: rules stand behind a source."""
-        return self.files.remaking(dimension, may_need)
+        return self.files.recomputed(dimension, may_need)
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return a row in quarantine as it was written, column by column."""
         return self.files.cells(dimension, entry)
 
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return mended rows as events."""
-        return self.files.mend(dimension, entries)
+        return self.files.repair_row(dimension, entries)
 
 
 def _files_gone(dimension: Dimension) -> SourceError:

@@ -17,29 +17,29 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger.full_loads import UNNAMED, Naming
 from lakeward.core.ledger.objects import (
     Limits,
-    Past,
+    ObjectHistory,
+    ObjectSelection,
     SourceObject,
-    Taken,
     is_suspicious,
-    take,
+    select_objects,
     touched,
     until_changed,
 )
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch
 
-Numbered: TypeAlias = Callable[[TableName, Sequence[SourceObject], Past], Sequence[SourceObject]]
+Numbered: TypeAlias = Callable[[TableName, Sequence[SourceObject], ObjectHistory], Sequence[SourceObject]]
 """Checks the files that are listed, and gives each its place where its name does not."""
 
 
 def choose(
     folder: Folder,
     dimension: Dimension,
-    past: Past,
+    past: ObjectHistory,
     limits: Limits,
     numbered: Numbered,
     snapshots: Naming = UNNAMED,
-) -> Taken:
+) -> ObjectSelection:
     """Choose the next files of a table, in their order; raises AlarmRaised where something may be lost.
 
     `snapshots` tells of which snapshot of the table a file is, and of which time, where each has names of its own.
@@ -68,25 +68,25 @@ def choose(
     )
     archived = folder.first_archived(table) if past.begins else None
     keeps = folder.archive is None
-    taken = take(str(dimension.name), listed, past, limits, naming, keeps=keeps, archived=archived)
-    return replace(taken, others=tuple(others))
+    selection = select_objects(str(dimension.name), listed, past, limits, naming, keeps=keeps, archived=archived)
+    return replace(selection, others=tuple(others))
 
 
-def still_alike(folder: Folder, table: TableName, taken: Taken) -> Taken:
+def still_alike(folder: Folder, table: TableName, selection: ObjectSelection) -> ObjectSelection:
     """Return the files before the first that changed while they were read.
 
     Their places, and the contents that had to be looked at, are those that are known.
     """
     # Names of files that lie apart begin with folders, which no listing of one of them knows.
     is_one_folder = len(folder.places.of(table).parts(table)) == 1
-    first = min((item.name for item in taken.objects), default=None) if is_one_folder else None
+    first = min((item.name for item in selection.objects), default=None) if is_one_folder else None
     listed, _ = folder.list(table, first) or ((), ())
-    known = {item.name: item for item in taken.objects}
+    known = {item.name: item for item in selection.objects}
     now = {}
     for item in listed:
         before = known.get(item.name, item)
         now[item.name] = replace(item, order=before.order, etag=item.etag or before.etag)
-    return until_changed(taken, now)
+    return until_changed(selection, now)
 
 
 def to_batch(

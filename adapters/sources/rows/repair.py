@@ -22,11 +22,11 @@ from lakeward.adapters.spark.sql.limits import is_outside
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import UNSET, Operation
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.facts import Capability
-from lakeward.core.ports import Cells, Entry, Mended
+from lakeward.core.ports import Cells, Entry, RepairedRow
 from lakeward.core.quarantine.repair import operations
 from lakeward.core.schema import Column, Type
 from lakeward.core.schema_changes.evolution import Kind, Policy
@@ -93,9 +93,9 @@ def mended_rows(
     dimension = reading.dimension
     encodings = {column.name: "base64" for column in dimension.schema if column.type.name == "binary"}
     groups = {False: reading, True: replace(reading, source_zone="UTC", patterns=encodings, written={})}
-    of_parquet = [entry for entry in entries if is_parquet(entry) and entry.mended is None]
+    of_parquet = [entry for entry in entries if is_parquet(entry) and entry.repaired is None]
     written = _each(of_parquet, lambda entry: _as_in_parquet(reading, entry, cells(entry)))
-    of_files = [entry for entry in entries if not is_parquet(entry) or entry.mended is not None]
+    of_files = [entry for entry in entries if not is_parquet(entry) or entry.repaired is not None]
     known = _each(of_files, lambda entry: _as_written(reading, entry, cells))
     frames = [
         mended_events(spark, how, some)
@@ -112,7 +112,7 @@ def _each(entries: Sequence[Entry], read: Callable[[Entry], Entry]) -> list[Entr
     for entry in entries:
         try:
             found.append(read(entry))
-        except MendError as error:
+        except RepairError as error:
             errors.append(error)
     if errors:
         errors[0].rows = frozenset().union(*(error.rows for error in errors))
@@ -122,13 +122,13 @@ def _each(entries: Sequence[Entry], read: Callable[[Entry], Entry]) -> list[Entr
 
 def _refuse_hex(reading: Reading, entry: Entry) -> None:
     """Refuse a mended row that still has the hexadecimal of a text which is not valid UTF-8."""
-    if entry.mended is None or not is_parquet(entry):
+    if entry.repaired is None or not is_parquet(entry):
         return
     content, renames = json.loads(entry.text), reading.dimension.policies.renames
     noted = f", {content.get(NOT_UTF8, '')}, "
     for name, text_ in content.items():
-        if f", {name}, " in noted and entry.mended.cells.get(renames.get(name, name)) == text_:
-            raise MendError(
+        if f", {name}, " in noted and entry.repaired.cells.get(renames.get(name, name)) == text_:
+            raise RepairError(
                 f"{reading.dimension.name}: {entry.object}, row {entry.row} is not mended",
                 found=f"{name} still has the bytes of its text in hexadecimal, {text_}",
                 todo="Write the text that it should be, or { null = true }.",
@@ -139,7 +139,7 @@ def _refuse_hex(reading: Reading, entry: Entry) -> None:
 def _as_in_parquet(reading: Reading, entry: Entry, found: Cells) -> Entry:
     """Return a row of a Parquet file that is not mended, with its operation."""
     if (names_ := json.loads(entry.text).get(NOT_UTF8)) is not None:
-        raise MendError(
+        raise RepairError(
             f"{reading.dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
             found=f"the text in {names_} is not valid UTF-8, and its bytes stand in its file alone",
             todo="Fix the row: `lakeward quarantine fix`. Else let the source write it again, and give it up.",
@@ -153,11 +153,11 @@ def _as_in_parquet(reading: Reading, entry: Entry, found: Cells) -> Entry:
 def _as_written(reading: Reading, entry: Entry, cells: Callable[[Entry], Cells]) -> Entry:
     """Return a row that is not mended as one that is, into what it says; what it lacks was not sent."""
     _refuse_hex(reading, entry)
-    if entry.mended is not None:
+    if entry.repaired is not None:
         return entry
     dimension, found = reading.dimension, cells(entry)
     if not found.after:
-        raise MendError(
+        raise RepairError(
             f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
             found="its file is gone, was written anew since, or names columns that the table has not: its cells "
             "cannot be told",
@@ -171,7 +171,7 @@ def _as_written(reading: Reading, entry: Entry, cells: Callable[[Entry], Cells])
     sent = {name: found.after.get(name, absent) for name in dimension.schema.names}
     left = {name: cell for name, cell in found.before.items() if name in dimension.key and isinstance(cell, str)}
     old_key = left if left and entry.other_key is not None else None
-    return replace(entry, mended=Mended(operation=operation, cells=sent, old_key=old_key))
+    return replace(entry, repaired=RepairedRow(operation=operation, cells=sent, old_key=old_key))
 
 
 def _operation_of(reading: Reading, entry: Entry, found: Cells) -> Operation:
@@ -185,7 +185,7 @@ def _operation_of(reading: Reading, entry: Entry, found: Cells) -> Operation:
     said, told = (cell if isinstance(cell, str) else None for cell in (word, indicator))
     operation = reading.operation_of(said, told, is_whole=is_whole)
     if operation is None or operation not in (Operation.READ, *operations(reading.dimension, entry)):
-        raise MendError(
+        raise RepairError(
             f"{reading.dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
             found="its operation is not known under the settings as they are now, or its text does not have it",
             todo="Say in the settings what the word means. Else fix the row: `lakeward quarantine fix`.",
@@ -200,7 +200,7 @@ def _refuse_strange(dimension: Dimension, entry: Entry, found: Cells) -> None:
         is_own = name.startswith("\0") or dimension.schema.find(name) is not None
         if cell is None or is_own or dimension.policies.of(Kind.ADD, [name]) is Policy.IGNORE:
             continue
-        raise MendError(
+        raise RepairError(
             f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
             found=f"it has a value in {name}, and the table has no such column",
             todo="Let the table follow (docs/explanation/schema-changes.md), or name in `rename` what the column "
@@ -213,7 +213,7 @@ def _refuse_no_key(dimension: Dimension, entry: Entry, found: Cells) -> None:
     """Refuse to read a row anew that has no value for its key, as where it is written in another form than now."""
     lacks = [name for name in dimension.key if not isinstance(found.after.get(name), str)]
     if lacks and entry.operation != Operation.TRUNCATE.value:
-        raise MendError(
+        raise RepairError(
             f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
             found=f"under the settings as they are now it has no value in {lacks[0]}, of the key",
             todo="Set what tells the form of the source back. Else fix the row: `lakeward quarantine fix`.",
@@ -296,7 +296,7 @@ def _refuse_broken(broken: DataFrame, reading: Reading, entries: Sequence[Entry]
     wrong = broken.select(_ENTRY).collect()
     if wrong:
         places = [entries[row[_ENTRY]] for row in wrong]
-        raise MendError(
+        raise RepairError(
             f"{reading.dimension.name}: {format_count(len(wrong), 'row does', 'rows do')} not fit the table",
             found="; ".join(f"{entry.object}, row {entry.row}" for entry in places),
             todo="Nothing was changed. Fix the rows, or give them up.",
@@ -313,7 +313,7 @@ def _as_in_json(type_: Type) -> Type:
 
 
 def _is_in_part(entry: Entry) -> bool:
-    return entry.mended is not None and UNSET in entry.mended.cells.values()
+    return entry.repaired is not None and UNSET in entry.repaired.cells.values()
 
 
 def _misfits(reading: Reading, cells: Mapping[str, str], then: Mapping[str, str]) -> Sequence[str]:
@@ -345,19 +345,19 @@ def _as_texts(spark: SparkSession, reading: Reading, entries: Sequence[Entry], c
     texts = (_GIVEN, _PLACE, names.OPERATION, names.UNSET, *cells)
     rows: list[list[str | int | None]] = []
     for number, entry in enumerate(entries):
-        if entry.mended is not None:
+        if entry.repaired is not None:
             place = [number, entry.sequence, entry.order, entry.row, entry.time]
-            rows.append([*place, *_texts_of(reading, entry.mended)])
+            rows.append([*place, *_texts_of(reading, entry.repaired)])
     return inline(spark, {**numbers, **dict.fromkeys(texts, "string")}, rows)
 
 
-def _texts_of(reading: Reading, mended: Mended) -> Sequence[str | None]:
-    before = mended.old_key or {}
-    cells = [mended.cells[name] for name in reading.dimension.schema.names]
+def _texts_of(reading: Reading, repaired: RepairedRow) -> Sequence[str | None]:
+    before = repaired.old_key or {}
+    cells = [repaired.cells[name] for name in reading.dimension.schema.names]
     cells += [before.get(column.name) for column in reading.key_columns]
-    unset = [name for name, cell in mended.cells.items() if cell is UNSET]
+    unset = [name for name, cell in repaired.cells.items() if cell is UNSET]
     sent = [None if cell is UNSET else cell for cell in cells]
-    given = [mended.time, mended.sequence, mended.operation.value]
+    given = [repaired.time, repaired.sequence, repaired.operation.value]
     return [*given, json.dumps(unset) if unset else None, *sent]
 
 
@@ -365,14 +365,14 @@ def _refuse_parts(reading: Reading, entries: Sequence[Entry]) -> None:
     """Raise MendError for a cell that was not sent, or an old key, where the source has no such thing."""
     for entry in entries:
         is_anew = Reason(entry.reason) is Reason.SCHEMA  # what its file lacks was not sent
-        cells = () if entry.mended is None or is_anew else entry.mended.cells.values()
-        moves = entry.mended is not None and entry.mended.old_key is not None
+        cells = () if entry.repaired is None or is_anew else entry.repaired.cells.values()
+        moves = entry.repaired is not None and entry.repaired.old_key is not None
         for is_there, need, setting in (
             (UNSET in cells, Capability.UNSET, "no_sup_value"),
             (moves, Capability.KEY_CHANGE, "before_image_prefix"),
         ):
             if is_there and need not in reading.in_part:
-                raise MendError(
+                raise RepairError(
                     f"{reading.dimension.name}: {entry.object}, row {entry.row} cannot be so",
                     found="a cell is not sent" if need is Capability.UNSET else "it has an old key",
                     todo=f"The source sends no such thing while `{setting}` is not set under [source].",
@@ -383,7 +383,7 @@ def _refuse_parts(reading: Reading, entries: Sequence[Entry]) -> None:
 def _refuse_nested(reading: Reading) -> None:
     for column in reading.dimension.schema:
         if column.type.name in NESTED:
-            raise MendError(
+            raise RepairError(
                 f"{reading.dimension.name}: the column {column.name} is a {column.type}, which has no form as text",
                 todo="A row of this table cannot be fixed here. Let the source write it again, and give it up.",
             )
@@ -399,7 +399,7 @@ def _refuse_misfits(frame: DataFrame, reading: Reading, entries: Sequence[Entry]
     found = frame.selectExpr(_ENTRY, f"{listed} AS said").where("size(said) > 0").collect()
     if found:
         places = [(entries[row[_ENTRY]], row["said"]) for row in found]
-        raise MendError(
+        raise RepairError(
             f"{reading.dimension.name}: {format_count(len(found), 'mended row does', 'mended rows do')} not "
             "fit the table",
             found="\n".join(f"{entry.object}, row {entry.row}: {'; '.join(said)}" for entry, said in places),

@@ -18,7 +18,7 @@ from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.history.older_snapshots import Span
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Left
+from lakeward.core.ports import SkippedKeys
 
 _SAID: Final = "_lakeward_said"
 """What a snapshot has of a key: its cells, and the row that it is."""
@@ -51,10 +51,10 @@ class Spliced:
         found = self.changes.agg(F.expr("coalesce(sum(c.opened), 0) AS opened")).collect()
         return int(found[0]["opened"])
 
-    def wrong(self) -> Left | None:
+    def wrong(self) -> SkippedKeys | None:
         """Return of how many keys versions would break a rule, with an example; None where they are right."""
         keys, example = self.changes.agg(*map(F.expr, ("count(c.wrong)", "min(c.wrong)"))).collect()[0]
-        return Left(keys, example) if keys else None
+        return SkippedKeys(keys, example) if keys else None
 
 
 def spliced(plan: MergePlan, shown: VersionRows, span: Span, rows: DataFrame, events: DataFrame) -> Spliced:

@@ -30,7 +30,7 @@ from lakeward.core.joined.dates import BEGINNING, BEYOND
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.undated import Part
 from lakeward.core.merge.fold import columns_of
-from lakeward.core.ports import Left
+from lakeward.core.ports import SkippedKeys
 
 _MADE: Final = "_lakeward_made"
 _BECOMES: Final = "_lakeward_becomes"
@@ -54,7 +54,7 @@ class Difference:
     removed: DataFrame
     cached: DataFrame
     opened: int = 0
-    left: Left | None = None
+    left: SkippedKeys | None = None
 
 
 class _Looks(Versions):
@@ -118,7 +118,7 @@ def versioned(plan: JoinPlan, standing: DataFrame, made: DataFrame, touched: Dat
     right = found.where(f"{wrong} IS NULL")
     written = shown.rows(right.selectExpr(f"explode({_BECOMES}.rows.fresh) AS fresh"))
     removed = shown.gone(right.selectExpr(f"explode({_BECOMES}.rows.gone) AS gone"))
-    return Difference(written, removed, found, int(opened), Left(left, example, beyond) if left else None)
+    return Difference(written, removed, found, int(opened), SkippedKeys(left, example, beyond) if left else None)
 
 
 def _beyond(plan: JoinPlan, shown: VersionRows) -> str:

@@ -81,8 +81,8 @@ def _joined(rows: DataFrame, side: Side, beside: Side, table: DataFrame) -> Data
 
 
 def _shown(joining: Joining, of: Mapping[str, Side], rows: DataFrame) -> DataFrame:
-    taken = {own: sql for side in of.values() for own, sql in side.taken()}
-    own = [f"CAST({taken[c.name]} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in joining.dimension.schema]
+    selection = {own: sql for side in of.values() for own, sql in side.selection()}
+    own = [f"CAST({selection[c.name]} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in joining.dimension.schema]
     instants = ", ".join(side.instant for side in of.values())
     at = [AT] if joining.over_time else []
     return rows.selectExpr(*own, f"array({instants}) AS {INSTANTS}", f"false AS {IS_UNKNOWN}", *at)

@@ -158,7 +158,7 @@ class Side:
             return value
         return f"CAST({value} AS decimal(38,{column.type.scale}))"
 
-    def taken(self) -> Iterator[tuple[str, str]]:
+    def selection(self) -> Iterator[tuple[str, str]]:
         """Yield the columns of the joined table that come of it, with the SQL of each."""
         none = self._otherwise()
         for own, column in self.source.columns.items():

@@ -99,12 +99,12 @@ class Images:
     @cached_property
     def _met(self) -> DataFrame:
         """The events that take a row away, or add one that is taken: their places, and the numbers of both."""
-        taken, added = (self._images.select(_VALUES, F.col(_NUMBER).alias(name)) for name in (_TAKEN, _ADDED))
+        selection, added = (self._images.select(_VALUES, F.col(_NUMBER).alias(name)) for name in (_TAKEN, _ADDED))
         leaves = f"CASE WHEN {names.OPERATION} != 'delete' THEN {values_in(self.plan)} END AS {_VALUES}"
         takes = f"CASE WHEN {IS_TAKE} THEN {values_in(self.plan, names.IMAGE + '.')} END AS {_BEFORE}"
         both = self.events.selectExpr(ID, f"{EVENT_PLACE} AS place", leaves, takes)
         both = both.join(added, _VALUES, "left").drop(_VALUES).withColumnRenamed(_BEFORE, _VALUES)
-        both = both.join(taken, _VALUES, "left").drop(_VALUES)
+        both = both.join(selection, _VALUES, "left").drop(_VALUES)
         return both.where(f"{_TAKEN} IS NOT NULL OR {_ADDED} IS NOT NULL").localCheckpoint()
 
     @cached_property

@@ -11,21 +11,21 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark.shaping.column_rules import values
 from lakeward.adapters.spark.sql.names import PREFIX, quoted
-from lakeward.core.shaping.recomputed_columns import Again, Remaking
+from lakeward.core.shaping.recomputed_columns import Again, RecomputedColumns
 
 _ROW: Final = f"{PREFIX}row_that_stands"
 
 
-def remade(rows: DataFrame, remaking: Remaking) -> DataFrame:
+def remade(rows: DataFrame, recomputed: RecomputedColumns) -> DataFrame:
     """Return rows with the columns that are made of several others made again."""
-    if not remaking:
+    if not recomputed:
         return rows
-    rest = [quoted(name) for name in rows.columns if name not in remaking.columns]
+    rest = [quoted(name) for name in rows.columns if name not in recomputed.columns]
     frame = rows.selectExpr(*rest)
-    for again in remaking.steps:
+    for again in recomputed.steps:
         frame = _carried_out(frame, again)
     return frame.selectExpr(
-        *rest, *[f"{quoted(place)} AS {quoted(name)}" for name, place in remaking.columns.items()]
+        *rest, *[f"{quoted(place)} AS {quoted(name)}" for name, place in recomputed.columns.items()]
     )
 
 

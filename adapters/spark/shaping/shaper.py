@@ -38,7 +38,7 @@ from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import ConfigError, MendError, SourceError
+from lakeward.core.errors import ConfigError, RepairError, SourceError
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.facts import BatchFacts, Capability, ObjectFacts
 from lakeward.core.ports import Batch
@@ -46,7 +46,7 @@ from lakeward.core.schema import Schema
 from lakeward.core.shaping.column_rules import Hash
 from lakeward.core.shaping.file_rules import Input, NullShare
 from lakeward.core.shaping.quality_rules import check
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.core.shaping.shape import Shape, key_steps, source_key
 from lakeward.core.shaping.shaped_source import Shaped, TableRules
 from lakeward.core.text.numbers import format_count
@@ -97,7 +97,7 @@ class SparkShaper:
             )
         rules = self._rules_of(self.rules.complete(batch.facts.schema))
         form = rules.shape(batch.facts.schema)
-        again = rules.remaking(form, dimension.key, batch.facts.may_need)
+        again = rules.recomputed(form, dimension.key, batch.facts.may_need)
         source_key(form, dimension.key)
         check(rules.quality, form.schema, dimension.key)
         schema = form.without([name for name in form.source.names if batch.facts.schema.find(name) is None])
@@ -117,7 +117,7 @@ class SparkShaper:
             whole.unpersist()
             raise
         batch.close()
-        known = replace(_facts(found, batch, dimension, epoch, flags), remaking=again)
+        known = replace(_facts(found, batch, dimension, epoch, flags), recomputed=again)
         if rules.columns:  # they may hash what an alarm would show
             refusals = {order: replace(refusal, detail=_NOT_SHOWN) for order, refusal in refusals.items()}
         listed = tuple(replace(item, refusal=refusals.get(item.object.order)) for item in known.objects)
@@ -125,12 +125,12 @@ class SparkShaper:
         gone = tuple(name for name in form.schema.names if schema.find(name) is None)
         return Shaped(Batch(whole.drop(*flags), known, close=lambda: _free(whole)), inputs, gone)
 
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+    def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return how the rules make columns of the row that stands, of the columns that are declared."""
         rules = self._rules_of(self.rules.source)
-        return rules.remaking(rules.shape(rules.source), dimension.key, may_need)
+        return rules.recomputed(rules.shape(rules.source), dimension.key, may_need)
 
-    def mended(self, frame: DataFrame, dimension: Dimension) -> DataFrame:
+    def repaired(self, frame: DataFrame, dimension: Dimension) -> DataFrame:
         """Return rows that a person mended, as the rules make them; raises MendError where one breaks a rule."""
         rules = self._rules_of(self.rules.source if self.rules.columns else dimension.schema)
         if rules.columns:
@@ -139,7 +139,7 @@ class SparkShaper:
         whole = judged(frame, judges, dimension.schema, dimension.key)
         wrong = whole.where(IS_REJECT).select(names.OBJECT, names.ROW, names.DETAIL).collect()
         if wrong:
-            raise MendError(
+            raise RepairError(
                 f"{dimension.name}: "
                 f"{format_count(len(wrong), 'mended row still breaks', 'mended rows still break')} a rule",
                 found="; ".join(f"row {row[names.ROW]} {row[names.DETAIL]}" for row in wrong),

@@ -21,8 +21,8 @@ class Arrived:
     """What a delivery brought, sorted out.
 
     `fresh` events may be folded, `staged` ones are of an epoch whose load is not complete. What a person mended or
-    gave up is `closed`; `mended` is what may be folded of that. `holds` are all that stand now. The `verdicts` are
-    those that need no row: what may be folded waits.
+    gave up is `closed`; `repaired` is what may be folded of that. `holds` are all that stand now. The `verdicts`
+    are those that need no row: what may be folded waits.
     """
 
     batch: int
@@ -33,7 +33,7 @@ class Arrived:
     holds: Mapping[Position, Hold]
     rejects: Sequence[Reject]
     verdicts: Mapping[Position, Verdict]
-    mended: Sequence[ChangeEvent] = ()
+    repaired: Sequence[ChangeEvent] = ()
     closed: dict[Position, ChangeEvent | None]
 
     def with_held(self, rejects: Collection[Reject]) -> Arrived:
@@ -65,7 +65,7 @@ def told_apart(before: Before, delivery: Delivery) -> Arrived:
     open_ = [event for event in events if verdicts[event.position] is Verdict.WAITING]
     rejects = [Reject(event.position, Reason.TOO_LATE, event.keys, time=event.time) for event in late]
     rejects += [unless_late(before, reject) for reject in refused]
-    closed = {resolution.position: resolution.mended for resolution in delivery.resolutions}
+    closed = {resolution.position: resolution.repaired for resolution in delivery.resolutions}
     return Arrived(
         batch=delivery.number,
         read=len(delivery.events) + len(delivery.rejects),
@@ -137,12 +137,12 @@ def with_mended(before: Before, arrived: Arrived, delivery: Delivery) -> Arrived
         place: None if event is None else dated_by_hand(before.dimension, event, delivery)
         for place, event in arrived.closed.items()
     }
-    mended = [event for event in closed.values() if event is not None]
+    repaired = [event for event in closed.values() if event is not None]
     return replace(
         arrived,
         closed=closed,
-        mended=[event for event in mended if event.position.epoch == before.epoch],
-        staged=[*arrived.staged, *(event for event in mended if event.position.epoch > before.epoch)],
+        repaired=[event for event in repaired if event.position.epoch == before.epoch],
+        staged=[*arrived.staged, *(event for event in repaired if event.position.epoch > before.epoch)],
     )
 
 

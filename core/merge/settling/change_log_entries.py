@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakeward.core.events import ChangeEvent, Operation
-from lakeward.core.merge.change_log import Base, Change
+from lakeward.core.merge.change_log import BaseRow, Change
 from lakeward.core.merge.counts import Verdict
 from lakeward.core.merge.fold import at_its_end
 from lakeward.core.merge.settling.arrivals import Arrived
@@ -19,7 +19,7 @@ def changes_to_remember(before: Before, arrived: Arrived, passing: Passing, verd
     waiting = [Change(event, arrived.batch, waiting=True) for event in [*passing.waiting, *arrived.staged]]
     passed = [e for e in passing.passed if verdicts.get(e.position) is not Verdict.QUARANTINED]
     if before.is_ordered:
-        released = {event.position for event in [*passing.waited, *arrived.mended]}
+        released = {event.position for event in [*passing.waited, *arrived.repaired]}
         passed = [e for e in passed if e.position in released or leaves_nothing(e, verdicts)]
     return [*(Change(as_it_came(before, event), arrived.batch) for event in passed), *waiting]
 
@@ -41,7 +41,7 @@ def leaves_nothing(event: ChangeEvent, verdicts: Verdicts) -> bool:
     return removes and verdicts.get(event.position) is Verdict.APPLIED
 
 
-def bases_to_remember(before: Before, arrived: Arrived, passing: Passing) -> list[Base]:
+def bases_to_remember(before: Before, arrived: Arrived, passing: Passing) -> list[BaseRow]:
     """Return the rows before the first remembered event of each key; none of versions that break a rule.
 
     Of a key of which all waits the row that stands will do, and is right once a person has mended it.
@@ -53,4 +53,4 @@ def bases_to_remember(before: Before, arrived: Arrived, passing: Passing) -> lis
         keys |= {key for key, row in before.rows.items() if not row.deleted}  # which a truncate ends
     keys = {key for key in keys if before.violation(before.rows.get(key)) is None}
     rows = {key: before.rows.get(key) for key in (keys | passing.keys) - set(before.bases)}
-    return [Base(key, None if row is None else at_its_end(row), arrived.batch) for key, row in rows.items()]
+    return [BaseRow(key, None if row is None else at_its_end(row), arrived.batch) for key, row in rows.items()]

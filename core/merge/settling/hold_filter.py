@@ -41,7 +41,7 @@ def let_through(before: Before, arrived: Arrived) -> Passing:
     what is held or waits below it is superseded by it.
     """
     waited = [e for e in before.waited if e.position.epoch == before.epoch and e.position not in arrived.closed]
-    open_ = [e for e in [*arrived.fresh, *waited, *arrived.mended] if e.position not in arrived.holds]
+    open_ = [e for e in [*arrived.fresh, *waited, *arrived.repaired] if e.position not in arrived.holds]
     candidates = sorted(open_, key=lambda event: event.position)
     remembered = frozenset(event.position for event in before.truncates)
     truncates = Truncates(remembered, tuple(event.position for event in candidates if not event.keys))

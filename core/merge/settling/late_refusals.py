@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import ChangeEvent, Key, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.delivery import Delivery
@@ -59,14 +59,14 @@ def hold(dimension: Dimension, arrived: Arrived, rejects: Sequence[Reject], deli
 
     Raises MendError for a row that a person mended, and that is none that can be applied.
     """
-    mended = {event.position for event in arrived.mended}
+    repaired = {event.position for event in arrived.repaired}
     for reject in rejects:
-        if reject.position in mended:
+        if reject.position in repaired:
             raise refuse_mended(dimension, reject, delivery.object_of(reject.position))
     return arrived.with_held(rejects)
 
 
-def refuse_mended(dimension: Dimension, reject: Reject, name: str) -> MendError:
+def refuse_mended(dimension: Dimension, reject: Reject, name: str) -> RepairError:
     """Say why a row that a person mended cannot be applied; `name` is that of its object."""
     row = reject.position.row
     if reject.reason is Reason.HISTORY:

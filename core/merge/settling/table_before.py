@@ -11,7 +11,7 @@ from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Pos
 from lakeward.core.history.reloads import outlasting
 from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Columns
-from lakeward.core.merge.change_log import Base, Memory, Reject
+from lakeward.core.merge.change_log import BaseRow, Memory, Reject
 from lakeward.core.merge.delivery import Delivery
 from lakeward.core.merge.fold import Row, columns_of, gone
 from lakeward.core.merge.settling.effective_times import dated
@@ -40,7 +40,7 @@ class Before:
     newest: Mapping[Key, Position]
     deletes: Mapping[Key, Position]
     newest_truncate: Position | None
-    bases: Mapping[Key, Base]
+    bases: Mapping[Key, BaseRow]
     columns: Columns | None
 
     @classmethod

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import UNSET, Operation
-from lakeward.core.ports import Cells, Entry, Mended, Written
+from lakeward.core.ports import Cells, Entry, RepairedRow, Written
 from lakeward.core.quarantine.repair import may_give, must_give, operations
 from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints.views.quarantine_entries import place
@@ -35,7 +35,7 @@ class Row:
 
     file: str
     row: int
-    mended: Mended
+    repaired: RepairedRow
 
 
 def write(dimension: Dimension, rows: Sequence[tuple[Entry, Cells]], file: Path) -> None:
@@ -47,11 +47,11 @@ def write(dimension: Dimension, rows: Sequence[tuple[Entry, Cells]], file: Path)
         with file.open("x", encoding="utf-8") as out:
             out.write(_content(dimension, rows, file))
     except FileExistsError as error:
-        raise MendError(
+        raise RepairError(
             f"{file} exists", todo="Take it back with --from, name another file with --to, or move it away."
         ) from error
     except OSError as error:
-        raise MendError(f"{file} cannot be written", found=str(error)) from error
+        raise RepairError(f"{file} cannot be written", found=str(error)) from error
 
 
 def _content(dimension: Dimension, rows: Sequence[tuple[Entry, Cells]], file: Path) -> str:
@@ -62,25 +62,25 @@ def _content(dimension: Dimension, rows: Sequence[tuple[Entry, Cells]], file: Pa
 
 
 def _row(dimension: Dimension, entry: Entry, cells: Cells) -> Iterator[str]:
-    mended, allowed = entry.mended, operations(dimension, entry)
+    repaired, allowed = entry.repaired, operations(dimension, entry)
     yield "[[row]]"
     yield f"file = {_text(entry.object)}"
     yield f"row = {entry.row}"
     yield f"# {entry.reason}: {printable(entry.detail)}"
     yield f"# As it was written: {printable(entry.text)}"
-    if mended is not None or len(allowed) == 1:
-        yield f"operation = {_text((allowed[0] if mended is None else mended.operation).value)}"
+    if repaired is not None or len(allowed) == 1:
+        yield f"operation = {_text((allowed[0] if repaired is None else repaired.operation).value)}"
     else:
         yield f'operation = ""  # {", ".join(operation.value for operation in allowed)}: which of them?'
     yield from _given(dimension, entry)
     yield "[row.cells]"
-    known = cells.after if mended is None else mended.cells
+    known = cells.after if repaired is None else repaired.cells
     for column in dimension.schema:
         what = f"{column.type}, of the key" if column.name in dimension.key else str(column.type)
         yield _line(column.name, known, what)
     if entry.other_key is not None:
         yield "[row.old_key]"
-        before = cells.before if mended is None else mended.old_key or {}
+        before = cells.before if repaired is None else repaired.old_key or {}
         sent = {name: cell for name, cell in before.items() if isinstance(cell, str)}
         for name in dimension.key:
             yield _line(name, {**known, **sent}, "before the change")
@@ -88,7 +88,7 @@ def _row(dimension: Dimension, entry: Entry, cells: Cells) -> Iterator[str]:
 
 def _given(dimension: Dimension, entry: Entry) -> Iterator[str]:
     """Yield what a person gives of a row's place in the order; what need not be given stands in a comment."""
-    known = {"time": entry.mended and entry.mended.time, "sequence": entry.mended and entry.mended.sequence}
+    known = {"time": entry.repaired and entry.repaired.time, "sequence": entry.repaired and entry.repaired.sequence}
     words = {"time": "the commit time, in UTC", "sequence": "its place in the order of the source: digits alone"}
     must, may = must_give(dimension, entry), may_give(dimension, entry)
     for name in (name for name in known if name in may):
@@ -122,19 +122,19 @@ def read(file: Path, dimension: Dimension) -> Sequence[Row]:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
-        raise MendError(f"{file} cannot be read", found=str(error)) from error
+        raise RepairError(f"{file} cannot be read", found=str(error)) from error
     except tomllib.TOMLDecodeError as error:
-        raise MendError(f"{file} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
+        raise RepairError(f"{file} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
     _check_keys(str(file), content, ("table", "row"))
     if content.get("table") != str(dimension.name):
-        raise MendError(f"{file} is not of {dimension.name}", found=f"`table` is {content.get('table')!r}")
+        raise RepairError(f"{file} is not of {dimension.name}", found=f"`table` is {content.get('table')!r}")
     listed = content.get("row")
     if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
-        raise MendError(f"{file} has no rows", todo="Each begins with [[row]].")
+        raise RepairError(f"{file} has no rows", todo="Each begins with [[row]].")
     rows = [_read_row(file, row) for row in listed]
     for (name, row), times in Counter((row.file, row.row) for row in rows).items():
         if times > 1:
-            raise MendError(f"{file} has {name}, row {row}, twice", todo="Take one of them out.")
+            raise RepairError(f"{file} has {name}, row {row}, twice", todo="Take one of them out.")
     return rows
 
 
@@ -143,15 +143,17 @@ def _read_row(file: Path, row: Mapping[str, Any]) -> Row:
     _check_keys(where, row, ("file", "row", "operation", "time", "sequence", "cells", "old_key"))
     for key, kind in (("file", str), ("row", int), ("operation", str), ("cells", dict)):
         if not isinstance(row.get(key), kind):
-            raise MendError(f"{where} has no right `{key}`", todo="`lakeward quarantine fix` writes the file anew.")
+            raise RepairError(
+                f"{where} has no right `{key}`", todo="`lakeward quarantine fix` writes the file anew."
+            )
     given = {name: row.get(name) for name in ("time", "sequence")}
     for name, text in given.items():
         if text is not None and not (isinstance(text, str) and text):
-            raise MendError(f"{where}: `{name}` is not filled in", todo="Write it as a text, in quotes.")
+            raise RepairError(f"{where}: `{name}` is not filled in", todo="Write it as a text, in quotes.")
     cells = {name: _read_cell(where, name, value) for name, value in row["cells"].items()}
     old_key = _read_old_key(where, row.get("old_key"))
-    mended = Mended(operation=_operation(where, row["operation"]), cells=cells, old_key=old_key, **given)
-    return Row(row["file"], row["row"], mended)
+    repaired = RepairedRow(operation=_operation(where, row["operation"]), cells=cells, old_key=old_key, **given)
+    return Row(row["file"], row["row"], repaired)
 
 
 def _read_cell(where: str, name: str, value: object) -> Written:
@@ -161,7 +163,7 @@ def _read_cell(where: str, name: str, value: object) -> Written:
         return None
     if value == {"sent": False}:
         return UNSET
-    raise MendError(
+    raise RepairError(
         f"{where}: the cell {name} is neither a text nor NULL",
         found=f"found {value!r}",
         todo="Write it in quotes, as the source does, or as { null = true }, or { sent = false }.",
@@ -173,7 +175,7 @@ def _read_old_key(where: str, value: object) -> Mapping[str, str] | None:
         return None
     if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
         return value
-    raise MendError(
+    raise RepairError(
         f"{where}: [row.old_key] is not right", found=f"found {value!r}", todo="Write texts, in quotes, by column."
     )
 
@@ -181,7 +183,7 @@ def _read_old_key(where: str, value: object) -> Mapping[str, str] | None:
 def _operation(where: str, text: str) -> Operation:
     known = [operation.value for operation in Operation]
     if text not in known:
-        raise MendError(
+        raise RepairError(
             f"{where}: {text!r} is no operation" if text else f"{where}: `operation` is not filled in",
             found="operations are " + ", ".join(known),
             todo=nearest(text, known),
@@ -192,7 +194,7 @@ def _operation(where: str, text: str) -> Operation:
 def _check_keys(where: str, content: Mapping[str, Any], known: Sequence[str]) -> None:
     for key in content:
         if key not in known:
-            raise MendError(
+            raise RepairError(
                 f"{where}: there is no key {key!r}",
                 todo=nearest(key, known) or "Cells stand under [row.cells]; the keys are " + ", ".join(known),
             )
@@ -204,8 +206,8 @@ def match(rows: Sequence[Row], entries: Sequence[Entry], table: str) -> list[Ent
     gone = [row for row in rows if f"{row.file}:{row.row}" not in by_place]
     if gone:
         named = "; ".join(f"{row.file}, row {row.row}" for row in gone)
-        raise MendError(
+        raise RepairError(
             f"{table}: {named} {'is' if len(gone) == 1 else 'are'} not in quarantine",
             todo=f"Nothing was changed. Settled already? `lakeward quarantine show {table}`; then take them out.",
         )
-    return [replace(by_place[f"{row.file}:{row.row}"], mended=row.mended) for row in rows]
+    return [replace(by_place[f"{row.file}:{row.row}"], repaired=row.repaired) for row in rows]

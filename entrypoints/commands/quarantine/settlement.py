@@ -14,7 +14,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.pipeline.job import Job, Report, Settlement
 from lakeward.core.pipeline.preparation import read_again, replayable
-from lakeward.core.pipeline.steps import mend, release
+from lakeward.core.pipeline.steps import release, repair_row
 from lakeward.core.ports import Entry
 from lakeward.core.quarantine.repair import check_fixable
 from lakeward.core.text.numbers import format_count
@@ -119,14 +119,14 @@ def _write(job: Job[Any], kept: Kept, entries: Sequence[Entry], to: Path | None,
 
 
 def _take_back(job: Job[Any], kept: Kept, file: Path, *, as_json: bool) -> int:
-    mended = fix_file.match(fix_file.read(file, kept.dimension), kept.entries, str(kept.name))
-    mend(job, mended)
+    repaired = fix_file.match(fix_file.read(file, kept.dimension), kept.entries, str(kept.name))
+    repair_row(job, repaired)
     if as_json:
-        content = {"mended": [document(kept.name, entry) for entry in mended], "exit_code": 0}
+        content = {"mended": [document(kept.name, entry) for entry in repaired], "exit_code": 0}
         documents.emit("quarantine fix", content)
         return 0
     out = terminal.console()
-    quarantine_tables.print_done(out, "mended", mended)
+    quarantine_tables.print_done(out, "mended", repaired)
     out.print(f"Next: `lakeward quarantine replay {escaped(str(kept.name))}`")
     return 0
 
@@ -146,13 +146,13 @@ def replay(
         entries = chosen(kept.entries, kept.dimension)
         again = read_again(job, entries)
         read = {entry.position for entry in again}
-        mended = [*replayable(job, [entry for entry in entries if entry.position not in read]), *again]
-        if entries and not mended:
+        repaired = [*replayable(job, [entry for entry in entries if entry.position not in read]), *again]
+        if entries and not repaired:
             raise _nothing_to_replay(kept, entries)
-        report = release(job, Settlement(mended=mended)) if mended else None
-    done = {entry.position for entry in mended}
+        report = release(job, Settlement(repaired=repaired)) if repaired else None
+    done = {entry.position for entry in repaired}
     left = [entry for entry in entries if entry.position not in done]
-    code = _settled("replay", "replayed", kept.name, mended, report, as_json=as_json, more=len(left))
+    code = _settled("replay", "replayed", kept.name, repaired, report, as_json=as_json, more=len(left))
     if left and not as_json:
         terminal.console().print(f"Not replayed, {_UNDER_SETTINGS}: {_reasons(left)}.")
     return code

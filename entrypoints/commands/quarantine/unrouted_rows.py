@@ -1,4 +1,4 @@
-"""`lakeward quarantine strays`: rows that do not say of which table they are."""
+"""`lakeward quarantine unrouted_rows`: rows that do not say of which table they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Stray
+from lakeward.core.ports import UnroutedRow
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.runtime.locks.writer_lease import alone
 from lakeward.entrypoints.startup.context import (
@@ -38,7 +38,7 @@ File = Annotated[
 ]
 
 
-def strays(
+def unrouted_rows(
     discard: Discard = False,
     file: File = None,
     config: Config = DEFAULT_FILE,
@@ -49,25 +49,29 @@ def strays(
     start_logging("off", debug=debug)
     configured = open_settings(config)
     with alone(configured) if discard else container_of(configured) as container:
-        kept = container.strays()
+        kept = container.unrouted_rows()
         if kept is None:
             raise ConfigError(
                 f"the source {configured.settings.source['kind']!r} has no files of many tables",
                 todo="Rows that a table could not apply: `lakeward quarantine list`.",
             )
-        found = [stray for stray in kept.strays() if file is None or fnmatch.fnmatchcase(stray.object, file)]
+        found = [
+            unrouted_row
+            for unrouted_row in kept.unrouted_rows()
+            if file is None or fnmatch.fnmatchcase(unrouted_row.object, file)
+        ]
         if discard:
             kept.discard(found)
     code = 3 if found and not discard else 0
     if as_json:
-        listed = [_document(stray) for stray in found]
+        listed = [_document(unrouted_row) for unrouted_row in found]
         documents.emit("quarantine strays", {"strays": listed, "discarded": discard, "exit_code": code})
         return code
     _show(found, discard=discard)
     return code
 
 
-def _show(found: Sequence[Stray], *, discard: bool) -> None:
+def _show(found: Sequence[UnroutedRow], *, discard: bool) -> None:
     out = terminal.console()
     if discard or not found:
         out.print(
@@ -75,23 +79,23 @@ def _show(found: Sequence[Stray], *, discard: bool) -> None:
         )
         return
     table = terminal.grid("file", "row", "since", "why", "as it was written", right=("row",))
-    for stray in found:
-        when, text = terminal.local_time(stray.since), escaped(stray.text)
-        table.add_row(escaped(stray.object), f"{stray.row:,}", when, stray.why, text)
+    for unrouted_row in found:
+        when, text = terminal.local_time(unrouted_row.since), escaped(unrouted_row.text)
+        table.add_row(escaped(unrouted_row.object), f"{unrouted_row.row:,}", when, unrouted_row.why, text)
     out.print(table)
     out.print("Next: look after what they held, then `lakeward quarantine strays --discard`")
 
 
-def _document(stray: Stray) -> dict[str, object]:
+def _document(unrouted_row: UnroutedRow) -> dict[str, object]:
     return {
-        "object": stray.object,
-        "row": stray.row,
-        "why": stray.why,
-        "text": stray.text,
-        "since": documents.time(stray.since),
+        "object": unrouted_row.object,
+        "row": unrouted_row.row,
+        "why": unrouted_row.why,
+        "text": unrouted_row.text,
+        "since": documents.time(unrouted_row.since),
     }
 
 
 def add_to(group: typer.Typer) -> None:
     """Add the command."""
-    group.command("strays", help=HELP)(strays)
+    group.command("strays", help=HELP)(unrouted_rows)

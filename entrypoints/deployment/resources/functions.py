@@ -37,7 +37,7 @@ def functions_of(pipeline: DeployedPipeline, task: Value | None) -> Sequence[Fun
     machine = arn_here("states", f"stateMachine:{pipeline.name}")
     table = arn_here("dynamodb", f"table/{pipeline.lease}")
     lease = allow("TakeLease", _LEASE, [table], keys_of(pipeline.name))
-    watch = allow("WatchExecutions", _WATCH, [arn_here("states", f"execution:{pipeline.name}:*")])
+    observe = allow("WatchExecutions", _WATCH, [arn_here("states", f"execution:{pipeline.name}:*")])
     start = allow("StartExecution", ["states:StartExecution"], [machine])
     found = [
         Function(
@@ -45,14 +45,14 @@ def functions_of(pipeline: DeployedPipeline, task: Value | None) -> Sequence[Fun
             title="StartRun",
             about="starts its state machine, unless an execution runs",
             variables={**known, STATE_MACHINE: machine},
-            statements=[lease, watch, start],
+            statements=[lease, observe, start],
         ),
         Function(
             name="history-check",
             title="HistoryCheck",
             about="lets a new execution follow one that is long or old",
             variables=known,
-            statements=[lease, watch],
+            statements=[lease, observe],
         ),
     ]
     if task is not None:

@@ -15,7 +15,7 @@ import structlog
 from pluggy import PluginManager
 
 from lakeward.core.errors import LakewardError, LockedError
-from lakeward.core.ports import Lease, Term
+from lakeward.core.ports import Lease, LeaseGrant
 from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
 from lakeward.entrypoints.settings.configuration import Configured
 from lakeward.entrypoints.startup.context import container_of
@@ -45,8 +45,8 @@ class Tenure:
         self.now = now
         self.does = does
         self.owner = f"process {os.getpid()} on {socket.gethostname()} ({uuid.uuid4().hex[:12]})"
-        self.term: Term | None = None
-        self.taken: Term | None = None
+        self.term: LeaseGrant | None = None
+        self.selection: LeaseGrant | None = None
         self.error: LakewardError | None = None
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -86,7 +86,9 @@ class Tenure:
             why = f", and it could not be renewed: {error}" if error else ""
             raise LockedError(
                 "this process has lost its turn at the pipeline",
-                found=f"now it is that of {_holder(self.taken)}" if self.taken else f"its time is over{why}",
+                found=f"now it is that of {_holder(self.selection)}"
+                if self.selection
+                else f"its time is over{why}",
                 todo="What it has not committed was not applied. Run again.",
             )
 
@@ -119,14 +121,14 @@ class Tenure:
         term = self.term
         return term is None or self.now() >= term.until
 
-    def _take(self) -> Term:
+    def _take(self) -> LeaseGrant:
         with self._lock:
             found = self.lease.take(self.name, self.owner)
             if found.owner == self.owner:
-                self.term, self.taken, self.error = found, None, None
+                self.term, self.selection, self.error = found, None, None
             return found
 
-    def _renew(self, term: Term) -> None:
+    def _renew(self, term: LeaseGrant) -> None:
         """Make the term longer, or note why not: that is for `check` to say, when it matters."""
         try:
             found = self.lease.renew(term)
@@ -137,7 +139,7 @@ class Tenure:
         if (found.owner, found.fence) == (term.owner, term.fence):
             self.term = found
         else:
-            self.term, self.taken = None, found
+            self.term, self.selection = None, found
 
     def _give_back(self) -> None:
         with self._lock:
@@ -160,7 +162,7 @@ class Tenure:
         return max(_LEAST, left / _OFTEN)
 
 
-def _holder(term: Term) -> str:
+def _holder(term: LeaseGrant) -> str:
     seconds = term.until // 1_000_000 * 1_000_000
     return f"{term.owner}, until {far(seconds)}" if term.owner else "nobody: the lease was taken away"
 

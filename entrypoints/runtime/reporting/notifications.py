@@ -53,7 +53,9 @@ class Notifying:
     counted: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     warned: set[str] = field(default_factory=set)
 
-    def tell(self, runs: Iterable[TableRun], joined: Iterable[JoinRun], strays: int | None = None) -> Sequence[str]:
+    def tell(
+        self, runs: Iterable[TableRun], joined: Iterable[JoinRun], unrouted_rows: int | None = None
+    ) -> Sequence[str]:
         """Tell what tables need that were worked on, and of so many rows of no table (None: nobody looked).
 
         Return in words which notifier could not be told, once while it fails alike. That fails no run.
@@ -63,9 +65,9 @@ class Notifying:
         begun, ended = [run for run in runs if run.is_begun], [*joined]
         entries = [entry for run in begun for entry in self._of_table(run)]
         entries += [entry for run in ended for entry in self._of_joined(run)]
-        entries += [of_strays(strays)] if strays else []
+        entries += [of_strays(unrouted_rows)] if unrouted_rows else []
         looked_at = {*(str(run.table) for run in begun), *(str(run.table) for run in ended)}
-        looked_at |= set() if strays is None else {""}
+        looked_at |= set() if unrouted_rows is None else {""}
         return self._tell(entries, looked_at)
 
     def review(self, runs: Iterable[TableRun], joined: Iterable[JoinRun]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, NonNegativeInt, PositiveInt
 
-from lakeward.core.ports import Care
+from lakeward.core.ports import MaintenancePolicy
 
 
 class Strict(BaseModel):
@@ -76,9 +76,9 @@ class MaintainSettings(Strict):
     )
 
 
-def care_of(said: MaintainSettings) -> Care:
+def care_of(said: MaintainSettings) -> MaintenancePolicy:
     """Return how a table is kept in shape."""
-    return Care(
+    return MaintenancePolicy(
         deleted=said.deleted_rows or None,
         small=said.small_files or None,
         file_size=said.file_size,

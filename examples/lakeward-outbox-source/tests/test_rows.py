@@ -14,11 +14,11 @@ from lakeward_outbox_source import Outbox, OutboxLanding, OutboxSource
 from lakeward_outbox_source.outbox import SCHEMA
 
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import AlarmRaised, MendError, SourceError
+from lakeward.core.errors import AlarmRaised, RepairError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Limits, Past
+from lakeward.core.ledger.objects import Limits, ObjectHistory
 from lakeward.core.merge.change_log import Reason, Reject
-from lakeward.core.ports import Entry, Mended
+from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.schema import Column, Schema, parse_type
 
 TYPES = {"id": "int", "of": "bigint", "price": "double", "state": "string"}
@@ -42,7 +42,7 @@ def write(source: OutboxSource, row: object, operation: str = "insert", *, numbe
 
 
 def read(source: OutboxSource, dimension: Dimension = ORDERS) -> Any:
-    (found,) = source.read(dimension, source.take(dimension, Past()), 1).frame
+    (found,) = source.read(dimension, source.select_objects(dimension, ObjectHistory()), 1).frame
     return found
 
 
@@ -126,12 +126,12 @@ def test_a_database_without_an_outbox_is_named(tmp_path: Path, content: bytes | 
 
 def test_an_outbox_that_lacks_all_that_was_applied_stops_the_table(source: OutboxSource) -> None:
     write(source, GOOD)
-    (applied,) = source.take(ORDERS, Past()).objects
+    (applied,) = source.select_objects(ORDERS, ObjectHistory()).objects
     with closing(sqlite3.connect(source.outbox.file)) as database, database:
         database.execute("UPDATE outbox SET txn = 0")
-    past = Past(seen={applied.name: applied}, last=applied.name, start=applied.name)
+    past = ObjectHistory(seen={applied.name: applied}, last=applied.name, start=applied.name)
     with pytest.raises(AlarmRaised, match="none of its files is there any more"):
-        source.take(ORDERS, past)
+        source.select_objects(ORDERS, past)
 
 
 def test_a_row_in_quarantine_is_shown_as_it_was_written(source: OutboxSource) -> None:
@@ -144,14 +144,14 @@ def test_a_row_in_quarantine_is_shown_as_it_was_written(source: OutboxSource) ->
 def test_a_mended_row_is_an_event_and_one_that_is_not_is_read_again(source: OutboxSource) -> None:
     write(source, GOOD)
     cells = {"id": "1", "of": "7", "price": "2.5", "state": "paid"}
-    mended = entry(mended=Mended(operation=Operation.UPDATE, cells=cells))
-    one, other = source.mend(ORDERS, [mended, entry()])
+    repaired = entry(repaired=RepairedRow(operation=Operation.UPDATE, cells=cells))
+    one, other = source.repair_row(ORDERS, [repaired, entry()])
     assert isinstance(one, ChangeEvent)
     assert one.cells == {"id": 1, "of": 7, "price": 2.5, "state": "paid"}
     assert other == read(source)
-    wrong = Mended(operation=Operation.UPDATE, cells={**cells, "of": "many"})
-    with pytest.raises(MendError, match="'many' is not a bigint"):
-        source.mend(ORDERS, [entry(mended=wrong)])
+    wrong = RepairedRow(operation=Operation.UPDATE, cells={**cells, "of": "many"})
+    with pytest.raises(RepairError, match="'many' is not a bigint"):
+        source.repair_row(ORDERS, [entry(repaired=wrong)])
 
 
 def test_a_row_in_quarantine_that_was_removed_is_named(source: OutboxSource) -> None:

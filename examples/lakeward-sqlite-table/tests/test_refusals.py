@@ -17,7 +17,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.merge.fold import Row
-from lakeward.core.pipeline.job import Job, Prepared
+from lakeward.core.pipeline.job import Job, PreparedBatch
 from lakeward.core.pipeline.preparation import prepare
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, parse_type
@@ -57,9 +57,9 @@ def states(lake: SqliteTarget) -> dict[Key, object]:
     return {key: row.cells["state"] for key, row in rows.items()}
 
 
-def worked_out(of: Job[Any]) -> Prepared[Any]:
+def worked_out(of: Job[Any]) -> PreparedBatch[Any]:
     found = prepare(of)
-    assert isinstance(found, Prepared)
+    assert isinstance(found, PreparedBatch)
     return found
 
 
@@ -118,12 +118,12 @@ def before_the_first(step: str, act: Callable[[], object]) -> Callable[[str], An
     rest = [act]
 
     @contextmanager
-    def watch(name: str) -> Iterator[None]:
+    def observe(name: str) -> Iterator[None]:
         if name == step and rest:
             rest.pop()()
         yield
 
-    return watch
+    return observe
 
 
 def test_a_batch_that_lost_a_race_is_worked_out_anew(lake: SqliteTarget) -> None:

@@ -32,7 +32,7 @@ class Catalogued:
     gone: SourceCatalogue
 
     def __post_init__(self) -> None:
-        if len(self.tables) - len(self.twins) < 2:
+        if len(self.tables) - len(self.duplicate_objects) < 2:
             raise ValueError("a catalogue under test needs two tables at least whose names differ not only in case")
         if not any(table.key != tuple(name for name in table.names if name in table.key) for table in self.tables):
             raise ValueError("a catalogue under test needs a table whose key is in another order than its columns")
@@ -40,10 +40,10 @@ class Catalogued:
     @property
     def alone(self) -> Sequence[SourceTable]:
         """The tables whose names no other has in other letters."""
-        return [table for table in self.tables if table not in self.twins]
+        return [table for table in self.tables if table not in self.duplicate_objects]
 
     @property
-    def twins(self) -> Sequence[SourceTable]:
+    def duplicate_objects(self) -> Sequence[SourceTable]:
         """The tables whose names others have in other letters."""
         spelled = Counter(_plain(table.name) for table in self.tables)
         return [table for table in self.tables if spelled[_plain(table.name)] > 1]
@@ -107,12 +107,12 @@ def names_are_compared_without_case(under_test: Catalogued) -> None:
 
 def of_names_that_differ_only_in_case_one_must_be_exactly_that(under_test: Catalogued) -> None:
     """Which other one is meant nobody can tell: that is an error, which names them."""
-    if not under_test.twins:
+    if not under_test.duplicate_objects:
         raise Closed("tables whose names differ only in case")
-    for table in under_test.twins:
+    for table in under_test.duplicate_objects:
         _check(under_test.catalogue.describe([table.name])[table.name], table)
-    one = under_test.twins[0].name
-    alike = [table.name for table in under_test.twins if _plain(table.name) == _plain(one)]
+    one = under_test.duplicate_objects[0].name
+    alike = [table.name for table in under_test.duplicate_objects if _plain(table.name) == _plain(one)]
     spellings = [TableName(one.schema, spelled) for spelled in (one.table.title(), one.table.swapcase())]
     with pytest.raises(ConfigError) as refused:
         under_test.catalogue.describe([next(name for name in spellings if name not in alike)])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeAlias
 
-from lakeward.core.ports import Lease, Term
+from lakeward.core.ports import Lease, LeaseGrant
 from lakeward.plugins.testing.contract import port_contract
 
 NAME: Final = "shop"
@@ -27,7 +27,7 @@ class Tenancy:
     now: Callable[[], int]
     pass_time: Callable[[float], object]
 
-    def has(self, owner: str, term: Term) -> bool:
+    def has(self, owner: str, term: LeaseGrant) -> bool:
         """Whether an owner, who was last given this term, takes the lease for his own now."""
         return term.owner == owner and self.now() < term.until
 
@@ -165,7 +165,7 @@ def of_many_who_ask_at_once_one_gets_it(tenancy: Tenancy) -> None:
 
 def two_never_both_have_it(tenancy: Tenancy) -> None:
     """Whatever they ask for, in whatever order, and however long they sleep in between."""
-    random, terms = Random(7), dict[str, Term]()
+    random, terms = Random(7), dict[str, LeaseGrant]()
     leases = {owner: tenancy.open() for owner in "abc"}
     for _ in range(200):
         owner = random.choice("abc")

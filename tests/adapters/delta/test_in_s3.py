@@ -15,7 +15,7 @@ from deltalake import CommitProperties, Transaction
 
 from lakeward.adapters.formats import delta
 from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS, commits_of, log_of, standing_of
-from lakeward.adapters.formats.delta.operations.adoption import DeltaTheirs
+from lakeward.adapters.formats.delta.operations.adoption import DeltaExternalTable
 from lakeward.adapters.formats.delta.operations.rollback import DeltaLine
 from lakeward.adapters.formats.delta_rs.columns import to_delta
 from lakeward.adapters.formats.delta_rs.commit_failures import lost_race
@@ -102,9 +102,9 @@ def test_of_two_that_would_commit_one_waits(
     """In a bucket, table by table; on a disk the log itself keeps them apart, and nobody waits."""
     monkeypatch.setattr(bucket, "PATIENCE", 0)
     with places.apart(ITEM), places.apart(TableName("shop", "orders")):
-        with pytest.raises(TableError, match=r"\.item\.lock") as taken, places.apart(ITEM):
+        with pytest.raises(TableError, match=r"\.item\.lock") as selection, places.apart(ITEM):
             pytest.fail("two are in it")
-        assert "shop.item" in str(taken.value)
+        assert "shop.item" in str(selection.value)
     with places.apart(ITEM):
         pass
     on_disk = Places("lake", "{schema}", tmp_path)
@@ -115,7 +115,7 @@ def test_of_two_that_would_commit_one_waits(
 def test_an_adoption_waits_for_who_commits(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bucket, "PATIENCE", 0)
     engine = MagicMock()
-    theirs = DeltaTheirs(engine, ITEM, places, places.opened(ITEM))
+    theirs = DeltaExternalTable(engine, ITEM, places, places.opened(ITEM))
     with places.apart(ITEM), pytest.raises(TableError, match="another process is committing"):
         theirs.take_over([], Progress(batch=1))
     assert engine.mock_calls == [], "nothing is committed before"

@@ -24,7 +24,7 @@ from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.adapters.sources.staging.prefix import StagingPrefix
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
-from lakeward.core.ledger.objects import Past, SourceObject
+from lakeward.core.ledger.objects import ObjectHistory, SourceObject
 
 ITEM, ORDERS = TableName("shop", "item"), TableName("shop", "orders")
 FIRST, SECOND = "cdc/CDC_TXN-20261121100000000.csv", "cdc/CDC_TXN-20261121100000001.csv"
@@ -49,7 +49,7 @@ class Landed:
         return SharedFiles(folder, staged, lambda: None, Dialect(), (ITEM, ORDERS), lambda: 0)  # type: ignore[arg-type,return-value]
 
     def splitter(self, *_: Any) -> Any:
-        return SimpleNamespace(split=self.split, shares=self.shares, strays=lambda *_: ())
+        return SimpleNamespace(split=self.split, shares=self.shares, unrouted_rows=lambda *_: ())
 
     def split(self, _base: str, names: Mapping[str, str], target: str, **_: Any) -> None:
         self.reads.append(names)
@@ -61,9 +61,11 @@ class Landed:
     def shares(self, _target: str) -> list[tuple[str, TableName, int, int]]:
         return [(name, table, 1, 5) for name in self.reads[-1].values() for table in (ITEM, ORDERS)]
 
-    def take(self, shared: SharedFiles, table: TableName = ITEM, past: Past | None = None) -> list[SourceObject]:
+    def take(
+        self, shared: SharedFiles, table: TableName = ITEM, past: ObjectHistory | None = None
+    ) -> list[SourceObject]:
         listed, _ = shared.folder.list(table) or ((), ())
-        return [*shared.of_table(table, listed, past or Past(), has_more=False)]
+        return [*shared.of_table(table, listed, past or ObjectHistory(), has_more=False)]
 
     def parts(self) -> list[str]:
         """Return the tables of which rows wait, place by place; what is of somebody else is there always."""

@@ -21,7 +21,7 @@ from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SourceError, StoreUnreachable
-from lakeward.core.ledger.objects import Past, SourceObject
+from lakeward.core.ledger.objects import ObjectHistory, SourceObject
 
 ITEM = TableName("shop", "item")
 FIRST, SECOND = "cdc/CDC_TXN-20261121100000000.csv", "cdc/CDC_TXN-20261121100000001.csv"
@@ -35,7 +35,7 @@ class Spark:
     failing: dict[str, Exception] = field(default_factory=dict)
 
     def splitter(self, *_: Any) -> Any:
-        return SimpleNamespace(split=self.split, shares=self.shares, strays=lambda *_: ())
+        return SimpleNamespace(split=self.split, shares=self.shares, unrouted_rows=lambda *_: ())
 
     def split(self, _base: str, names: Mapping[str, str], target: str, **_: Any) -> None:
         self.reads.append([*names.values()])
@@ -61,11 +61,11 @@ class Landed:
         found, _ = self.folder.list(ITEM) or ((), ())
         return found
 
-    def take(self, past: Past | None = None) -> Sequence[str]:
-        found = self.shared.of_table(ITEM, self.listed(), past or Past(), has_more=False)
+    def take(self, past: ObjectHistory | None = None) -> Sequence[str]:
+        found = self.shared.of_table(ITEM, self.listed(), past or ObjectHistory(), has_more=False)
         return [item.name for item in found]
 
-    def refused(self, past: Past | None = None) -> LakewardError:
+    def refused(self, past: ObjectHistory | None = None) -> LakewardError:
         with pytest.raises(LakewardError) as caught:
             self.take(past)
         return caught.value
@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_read_stops_all_from_it_on_and_is_not_read_again_a
     landed.spark.failing[SECOND] = thrown("java.io.IOException", f"{SECOND}: not in GZIP format")
     assert landed.take() == [FIRST]
     (applied, _) = landed.listed()
-    past = Past(seen={FIRST: applied})
+    past = ObjectHistory(seen={FIRST: applied})
     reads = len(landed.spark.reads)
     assert f"{SECOND} cannot be read" in landed.refused(past).what
     assert len(landed.spark.reads) == reads
@@ -148,30 +148,34 @@ def test_files_that_were_put_away_before_a_table_was_configured_are_not_left_out
     away = tmp_path / "backup" / FIRST
     away.parent.mkdir(parents=True)
     (tmp_path / "landing" / FIRST).rename(away)
-    assert landed.take(Past(seen={FIRST: applied})) == [SECOND], "the table has it"
+    assert landed.take(ObjectHistory(seen={FIRST: applied})) == [SECOND], "the table has it"
     landed.shared.staged.mark(ITEM, [FIRST], is_applied=False)
     assert FIRST in str(landed.refused().found)
-    assert landed.take(Past(cut=applied.order)) == [SECOND], "it is of an epoch before"
+    assert landed.take(ObjectHistory(cut=applied.order)) == [SECOND], "it is of an epoch before"
 
 
 def test_a_table_made_anew_or_taken_back_is_not_said_to_have_what_it_had(landed: Landed, tmp_path: Path) -> None:
     """The folder `state` may stay where a table is dropped: what it says of a table that is gone is not true."""
     archiving(landed, tmp_path)
-    landed.take(Past(begins=True))
+    landed.take(ObjectHistory(begins=True))
     first, second = sorted(landed.listed(), key=lambda item: item.name)
     assert landed.shared.archive(ITEM, [first, second]) == [FIRST, SECOND]
     seen = {FIRST: first, SECOND: second}
-    assert landed.take(Past(seen=seen)) == []
-    assert landed.take(Past()) == [], "nothing is said of what it has"
-    assert landed.take(Past(seen={SECOND: second}, cut=first.order)) == [], "of an epoch before, by its order"
-    assert landed.take(Past(seen={SECOND: second}, left=frozenset({first.version}))) == [], "or by its version"
-    refused = landed.refused(Past(begins=True))
+    assert landed.take(ObjectHistory(seen=seen)) == []
+    assert landed.take(ObjectHistory()) == [], "nothing is said of what it has"
+    assert landed.take(ObjectHistory(seen={SECOND: second}, cut=first.order)) == [], (
+        "of an epoch before, by its order"
+    )
+    assert landed.take(ObjectHistory(seen={SECOND: second}, left=frozenset({first.version}))) == [], (
+        "or by its version"
+    )
+    refused = landed.refused(ObjectHistory(begins=True))
     assert (refused.what.split(": ")[1][:7], FIRST in str(refused.found)) == ("2 files", True)
     assert "reload" not in str(refused.todo), "it has nothing that could be loaded anew"
     assert landed.shared.staged.done([FIRST, SECOND], (ITEM,)) == [], "another table does not put them away"
-    assert SECOND in str(landed.refused(Past(seen={FIRST: first})).found)
+    assert SECOND in str(landed.refused(ObjectHistory(seen={FIRST: first})).found)
     (tmp_path / "backup" / SECOND).rename(tmp_path / "landing" / SECOND)
-    assert landed.take(Past(seen={FIRST: first})) == [SECOND]
+    assert landed.take(ObjectHistory(seen={FIRST: first})) == [SECOND]
     assert landed.shared.staged.done([FIRST, SECOND], (ITEM,)) == [FIRST]
 
 

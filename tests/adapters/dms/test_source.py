@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.sources.dms import source
 from lakeward.adapters.sources.dms.source import DmsSource
-from lakeward.core.pipeline.job import Prepared
+from lakeward.core.pipeline.job import PreparedBatch
 from lakeward.core.pipeline.preparation import prepare
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings.configuration import load
@@ -34,7 +34,7 @@ def test_many_files_of_one_layout_are_one_read(project: Project, monkeypatch: py
         project.put(f"20261121-1000{second:02d}000.csv", f"I,{second + 2},b,2.00\n")
     configured = load(project.folder / "lakeward.toml")
     prepared = prepare(Container(configured=configured).job(table=table_name("shop.item")))
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedBatch)
     prepared.close()
     [plan] = seen
     assert plan.count("FileScan") == 2, "one for the load, which has no Op column, and one for all the changes"

@@ -13,7 +13,7 @@ from lakeward.adapters.sources.dms.transactions.staged_tables import Share, Stag
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError, TableError
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.ports import Stray
+from lakeward.core.ports import UnroutedRow
 
 ITEM, ORDERS, OTHER = TableName("shop", "item"), TableName("shop", "orders"), TableName("shop", "other")
 ONE, TWO = (SourceObject(f"cdc/{name}", place, 10, 1, "tag") for place, name in enumerate(("one", "two")))
@@ -25,14 +25,14 @@ def staged(tmp_path: Path) -> Staged:
 
 
 def put(
-    staged: Staged, shares: Mapping[SourceObject, Sequence[TableName]], strays: Sequence[Stray] = ()
+    staged: Staged, shares: Mapping[SourceObject, Sequence[TableName]], unrouted_rows: Sequence[UnroutedRow] = ()
 ) -> Mapping[str, Sequence[Share]]:
     """Write rows as a splitter does, and take them in."""
     written = staged.rows.new()
     for table in {table for tables in shares.values() for table in tables}:
         Path(written, f"part={key_of(table)}").mkdir(parents=True)
     found = {item.name: [Share(table, 3, 5, "") for table in tables] for item, tables in shares.items()}
-    staged.add([*shares], found, strays, written)
+    staged.add([*shares], found, unrouted_rows, written)
     return found
 
 
@@ -71,21 +71,21 @@ def test_rows_that_are_read_again_lie_where_they_lay_if_they_are_still_there(sta
 
 
 def test_of_a_file_that_was_rewritten_nothing_is_known_any_more(staged: Staged) -> None:
-    put(staged, {ONE: [ITEM, ORDERS]}, [Stray(ONE.name, 7, "why", "text", 1)])
+    put(staged, {ONE: [ITEM, ORDERS]}, [UnroutedRow(ONE.name, 7, "why", "text", 1)])
     staged.mark(ITEM, [ONE.name], is_applied=True)
     assert (staged.versions(), staged.etag(ONE.name)) == ({ONE.name: (10, 1)}, "tag")
     put(staged, {replace(ONE, size=11): [ITEM]})
-    assert (staged.versions(), staged.tables(), staged.strays()) == ({ONE.name: (11, 1)}, {ITEM: 3}, [])
+    assert (staged.versions(), staged.tables(), staged.unrouted_rows()) == ({ONE.name: (11, 1)}, {ITEM: 3}, [])
     assert not staged.shares(ITEM)[ONE.name].is_applied
 
 
 def test_a_row_of_no_table_is_listed_until_it_is_given_up(staged: Staged) -> None:
-    strays = [Stray(ONE.name, row, "why", "text", 1) for row in (2, 10)]
-    put(staged, {ONE: [ITEM]}, strays)
-    assert staged.strays() == strays
-    staged.discard(strays[:1])
-    put(staged, {ONE: [ITEM]}, strays)
-    assert staged.strays() == strays[1:], "the same file tells nothing new"
+    unrouted_rows = [UnroutedRow(ONE.name, row, "why", "text", 1) for row in (2, 10)]
+    put(staged, {ONE: [ITEM]}, unrouted_rows)
+    assert staged.unrouted_rows() == unrouted_rows
+    staged.discard(unrouted_rows[:1])
+    put(staged, {ONE: [ITEM]}, unrouted_rows)
+    assert staged.unrouted_rows() == unrouted_rows[1:], "the same file tells nothing new"
 
 
 def test_names_are_compared_without_case_where_none_is_exactly_that(staged: Staged) -> None:
@@ -97,7 +97,7 @@ def test_names_are_compared_without_case_where_none_is_exactly_that(staged: Stag
 
 
 def test_without_an_index_nothing_is_known_and_nothing_is_made(staged: Staged) -> None:
-    known = (staged.versions(), staged.shares(ITEM), staged.tables(), staged.strays(), staged.etag("x"))
+    known = (staged.versions(), staged.shares(ITEM), staged.tables(), staged.unrouted_rows(), staged.etag("x"))
     assert known == ({}, {}, {}, [], None)
     staged.sweep([ITEM])
     assert not staged.folder.exists()

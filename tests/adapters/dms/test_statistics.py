@@ -12,7 +12,7 @@ import pytest
 from lakeward.adapters.sources.dms import build_statistics
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ledger.full_loads import Told
+from lakeward.core.ledger.full_loads import LoadStatus
 from lakeward.plugins import Runtime
 
 ORDERS = TableName("shop", "orders")
@@ -23,7 +23,7 @@ def micros(*moment: int) -> int:
     return round(datetime(2026, 11, 21, *moment, tzinfo=UTC).timestamp() * 1_000_000)
 
 
-TOLD = Told(began=micros(12, 0, 0, 125_000), ended=micros(12, 0, 5), rows=3)
+TOLD = LoadStatus(began=micros(12, 0, 0, 125_000), ended=micros(12, 0, 5), rows=3)
 
 
 def table(name: str = "orders", **more: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def write(file: Path, *tables: dict[str, Any]) -> None:
     file.write_text(json.dumps(document), "utf-8")
 
 
-def full_load(folder: Path, table: TableName = ORDERS, path: str = "s.json") -> Told | None:
+def full_load(folder: Path, table: TableName = ORDERS, path: str = "s.json") -> LoadStatus | None:
     return build_statistics({"path": path}, Runtime(lambda: None, folder)).full_load(table)
 
 
@@ -74,7 +74,7 @@ def test_a_table_that_was_not_begun_says_nothing(tmp_path: Path) -> None:
 
 def test_names_are_compared_without_case_unless_one_is_exactly_that(tmp_path: Path) -> None:
     write(tmp_path / "s.json", table("ORDERS", FullLoadRows=4))
-    assert full_load(tmp_path) == Told(began=TOLD.began, ended=TOLD.ended, rows=4)
+    assert full_load(tmp_path) == LoadStatus(began=TOLD.began, ended=TOLD.ended, rows=4)
     write(tmp_path / "s.json", table("ORDERS", FullLoadRows=4), table())
     assert full_load(tmp_path) == TOLD
 

@@ -27,9 +27,9 @@ from lakeward.adapters.sources.landing.places import OWN_FOLDER
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SchemaConflict, SourceError
 from lakeward.core.events import ChangeEvent, Operation
-from lakeward.core.ledger.objects import Limits, Past, Taken
-from lakeward.core.ledger.writer import Books
-from lakeward.core.pipeline.job import STEPS, Job, Watch, unwatched
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
+from lakeward.core.ledger.writer import LedgerWriter
+from lakeward.core.pipeline.job import STEPS, Job, StepObserver, no_observer
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.plugins.testing.player import Crash
@@ -43,10 +43,10 @@ class Sharing(MemorySource):
 
     failing: set[TableName] = field(default_factory=set)
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         if dimension.name in self.failing:
             raise SourceError(f"{dimension.name} cannot be read")
-        return super().read(dimension, taken, epoch)
+        return super().read(dimension, selection, epoch)
 
 
 @dataclass
@@ -55,11 +55,11 @@ class MovedThoughFailed(Sharing):
 
     applied: set[str] = field(default_factory=set)
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         gone = self.applied - past.seen.keys()
         own = self.tables.get(dimension.name, [])
         self.tables[dimension.name] = [one for one in own if one.object.name not in gone]
-        return super().take(dimension, past)
+        return super().select_objects(dimension, past)
 
     def archive(self, dimension: Dimension, objects: Sequence[object]) -> Sequence[str]:
         self.applied |= {item.name for item in objects}  # type: ignore[attr-defined]
@@ -71,11 +71,11 @@ def play(random: Random, content: Content, tables: Sequence[TableName], source: 
     target, ledger = MemoryTarget(), MemoryLedger()
     source.limits = Limits(files=random.randrange(1, 6))
 
-    def run(table: TableName, watch: Watch) -> None:
-        books, dimension = Books(ledger=ledger, now=lambda: 0), dimension_of(table)
-        job = Job(dimension=dimension, source=source, opened=target.open(dimension), books=books)
+    def run(table: TableName, observe: StepObserver) -> None:
+        ledger_writer, dimension = LedgerWriter(ledger=ledger, now=lambda: 0), dimension_of(table)
+        job = Job(dimension=dimension, source=source, opened=target.open(dimension), ledger_writer=ledger_writer)
         with suppress(Crash, LakewardError):  # what an alarm stopped has not the rows that it should have
-            apply_changes(job, watch)
+            apply_changes(job, observe)
 
     orders = sorted(content)
     while orders:
@@ -86,25 +86,25 @@ def play(random: Random, content: Content, tables: Sequence[TableName], source: 
         orders = orders[size:]
         source.failing = {table for table in tables if random.random() < 0.3}
         for table in tables:
-            run(table, crash(random) if random.random() < 0.5 else unwatched)
+            run(table, crash(random) if random.random() < 0.5 else no_observer)
     source.failing = set()
     for table in tables:
-        run(table, unwatched)
+        run(table, no_observer)
     return {table: rows(target, table) for table in tables}
 
 
-def crash(random: Random) -> Watch:
+def crash(random: Random) -> StepObserver:
     step, moment = random.choice(STEPS), random.choice(["before", "after"])
 
     @contextmanager
-    def watch(name: str) -> Iterator[None]:
+    def observe(name: str) -> Iterator[None]:
         if (name, moment) == (step, "before"):
             raise Crash
         yield
         if (name, moment) == (step, "after"):
             raise Crash
 
-    return watch
+    return observe
 
 
 def rows(target: MemoryTarget, table: TableName) -> State:

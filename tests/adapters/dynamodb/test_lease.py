@@ -10,7 +10,7 @@ from tenancies import Clock, DynamoDb
 
 from lakeward.adapters.leases.dynamodb.lease import APART
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Term
+from lakeward.core.ports import LeaseGrant
 from lakeward.plugins.testing import Tenancy, lease_contract
 
 
@@ -32,7 +32,7 @@ def item(dynamodb: DynamoDb) -> Any:
 
 
 def test_two_machines_whose_clocks_differ_as_they_may_never_both_have_it(dynamodb: DynamoDb) -> None:
-    random, terms = Random(3), dict[str, Term]()
+    random, terms = Random(3), dict[str, LeaseGrant]()
     clocks = {"a": lambda: dynamodb.clock() - APART, "b": lambda: dynamodb.clock() + APART}
     leases = {owner: dynamodb.lease(clock) for owner, clock in clocks.items()}
     changes = 0

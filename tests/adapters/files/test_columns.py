@@ -20,7 +20,7 @@ from lakeward.adapters.sources.messages.json.wire_format import Wire, value_of
 from lakeward.adapters.spark.sql.casts import TextFormat, to_type
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 from lakeward.core.schema import Column, Schema, parse_type
 
 ITEM = Dimension(
@@ -108,7 +108,7 @@ def test_numbers_since_1970_are_not_read_from_csv(tmp_path: Path) -> None:
     schema = Schema((Column("id", parse_type("int")), Column("at", parse_type("timestamp"))))
     dimension = replace(ITEM, schema=schema, key=("id",))
     with pytest.raises(ConfigError, match="the column at has the format epoch-millis, and its files are CSV"):
-        source.read(dimension, source.take(dimension, Past()), 1)
+        source.read(dimension, source.select_objects(dimension, ObjectHistory()), 1)
 
 
 def no_spark() -> SparkSession:

@@ -16,7 +16,7 @@ from lakeward.adapters.sources.landing.object_selection import choose
 from lakeward.adapters.sources.landing.places import Part, Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, SourceError
-from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.schema import Schema
 
 ORDERS = TableName("public", "orders")
@@ -141,8 +141,8 @@ def listed(*names: str) -> list[SourceObject]:
 
 
 def test_files_of_days_are_counted_as_they_come() -> None:
-    first = of_sinks(ORDERS, listed("orders-2026-12-30.json", "orders-2026-12-31.json"), Past())
-    past = Past(seen={item.name: item for item in first})
+    first = of_sinks(ORDERS, listed("orders-2026-12-30.json", "orders-2026-12-31.json"), ObjectHistory())
+    past = ObjectHistory(seen={item.name: item for item in first})
     later = of_sinks(ORDERS, listed(*past.seen, "orders-2027-01-01.json", "orders-2027-12-31.json"), past)
     assert [(item.name, item.order) for item in later] == [
         ("orders-2026-12-30.json", 1),
@@ -154,22 +154,24 @@ def test_files_of_days_are_counted_as_they_come() -> None:
 
 def test_a_file_of_a_day_keeps_the_place_that_it_had_and_new_ones_lie_behind_it() -> None:
     before = SourceObject("orders-2026-12-31.json", (12 << 44) + 32, 1, 0)
-    past = Past(seen={before.name: before})
+    past = ObjectHistory(seen={before.name: before})
     found = of_sinks(ORDERS, listed(before.name, "orders-2027-01-01.json"), past)
     assert [item.order for item in found] == [before.order, before.order + 1]
 
 
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_a_new_file_without_a_place_beside_those_of_a_sink_is_refused(is_archived: bool) -> None:
-    first = of_sinks(ORDERS, listed("orders+0+0000000000.json"), Past())
-    past = Past(seen={item.name: item for item in first})
+    first = of_sinks(ORDERS, listed("orders+0+0000000000.json"), ObjectHistory())
+    past = ObjectHistory(seen={item.name: item for item in first})
     there = [] if is_archived else list(past.seen)
     with pytest.raises(SourceError, match="order of files") as raised:
         of_sinks(ORDERS, listed(*there, "backfill.json"), past)
     assert "found backfill.json, and orders+0+0000000000.json" in str(raised.value.found)
     known = {"backfill.json": SourceObject("backfill.json", 7, 1, 0)}
     found = of_sinks(
-        ORDERS, listed(*there, "backfill.json", "orders+0+0000000009.json"), Past(seen={**past.seen, **known})
+        ORDERS,
+        listed(*there, "backfill.json", "orders+0+0000000009.json"),
+        ObjectHistory(seen={**past.seen, **known}),
     )
     assert {item.order for item in found} == {7, 10} | ({1} if there else set()), "one that has its place keeps it"
 
@@ -180,7 +182,7 @@ class Sink:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.folder = Folder(root, Places(Place(FileNames(is_messages=True), "topics/{table}", "topics/{table}")))
-        self.past = Past()
+        self.past = ObjectHistory()
 
     def write(self, *files: tuple[int, int]) -> None:
         for partition, offset in files:
@@ -188,13 +190,13 @@ class Sink:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text("{}\n", encoding="utf-8")
 
-    def apply(self) -> Taken:
+    def apply(self) -> ObjectSelection:
         """Apply what waits; of an `ordered` table nothing may come below the last file any more."""
-        taken = choose(self.folder, Dimension(name=ORDERS, schema=Schema(())), self.past, Limits(), of_sinks)
-        seen = {**self.past.seen, **{item.name: item for item in taken.objects}}
+        selection = choose(self.folder, Dimension(name=ORDERS, schema=Schema(())), self.past, Limits(), of_sinks)
+        seen = {**self.past.seen, **{item.name: item for item in selection.objects}}
         last = max(seen.values(), key=lambda item: item.order)
         self.past = replace(self.past, seen=seen, last=last.name, floor=last.order)
-        return taken
+        return selection
 
 
 def test_files_of_one_partition_come_behind_those_of_another(tmp_path: Path) -> None:

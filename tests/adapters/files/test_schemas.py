@@ -16,7 +16,7 @@ from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation, Sequences
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 from lakeward.core.schema import Column, Schema, parse_type
 
 RARE = Dimension(name=TableName("shop", "rare"), schema=Schema(()), key=("id",), sequences=Sequences.PLACES)
@@ -40,10 +40,10 @@ def test_files_without_a_message_of_the_table_are_passed_over(
     options = FilesOptions.model_validate(said)
     folder, small_batch = Folder(tmp_path, Places(options.place())), 20_000 if engine is None else 0
     source = FilesSource(options, folder, partial(session, engine), small_batch=small_batch)
-    taken = source.take(RARE, Past())
-    assert (len(taken.objects), taken.files_left) == (2, 3)
+    selection = source.select_objects(RARE, ObjectHistory())
+    assert (len(selection.objects), selection.files_left) == (2, 3)
 
-    new = source.read(RARE, taken, 1)
+    new = source.read(RARE, selection, 1)
     assert len(new.facts.objects) == 4, "up to the first that tells columns, by as many as a batch may have"
     assert new.facts.operations == {Operation.INSERT: 1}
     assert [(c.name, str(c.type)) for c in new.facts.schema] == [("id", "bigint"), ("note", "string")]
@@ -51,7 +51,7 @@ def test_files_without_a_message_of_the_table_are_passed_over(
 
     columns = Schema(tuple(Column(name, parse_type(text)) for name, text in (("id", "int"), ("more", "string"))))
     declared = replace(RARE, schema=Schema((Column("id", parse_type("bigint")),)))
-    there = source.read(declared, replace(taken, columns=columns), 1)
+    there = source.read(declared, replace(selection, columns=columns), 1)
     assert len(there.facts.objects) == 2
     assert there.facts.operations == {}
     assert [(c.name, str(c.type)) for c in there.facts.schema] == [("id", "bigint"), ("more", "string")]

@@ -26,7 +26,7 @@ from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 from lakeward.core.schema import Column, Schema, parse_type
 
 NAME: Final = TableName("shop", "item")
@@ -101,7 +101,7 @@ def test_event_frames_are_those_of_spark(spark: SparkSession, tmp_path: Path, na
         source = source_of(case, tmp_path, session)
         source.small_batch = small_batch
         table = source._table(dimension(case))
-        files = alike(look_at_each(table, source.take(table.dimension, Past()).objects, None))
+        files = alike(look_at_each(table, source.select_objects(table.dimension, ObjectHistory()).objects, None))
         assert len(files) > 50
         table = replace(table, dimension=with_schema(table, files))
         frames.append(source._frame(table, files, SmallLines(small_batch)))
@@ -137,6 +137,6 @@ def test_other_files_are_left_to_spark(
     file.write_text(f"{row}\n" if "format" in options else f"{header}{row}\n", "utf-8")
     source = source_of(case, tmp_path, None)
     table = source._table(dimension(case))
-    files = look_at_each(table, source.take(table.dimension, Past()).objects, None)
+    files = look_at_each(table, source.select_objects(table.dimension, ObjectHistory()).objects, None)
     with pytest.raises(SparkNeeded, match=why):
         read_here(table, files, 20_000)

@@ -43,7 +43,7 @@ from lakeward.core.checks.log_steps import LogReached
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Sequences
-from lakeward.core.ledger.objects import Past, SourceObject
+from lakeward.core.ledger.objects import ObjectHistory, SourceObject
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, parse_type
@@ -160,7 +160,7 @@ def batch_of(
     for number, line in enumerate(lines):
         (place / f"{number}.json").write_text(f"{line}\n", "utf-8")
     source, own = source_of(folder, said), dimension(types, **renames)
-    return source.read(own, source.take(own, Past()), 1)
+    return source.read(own, source.select_objects(own, ObjectHistory()), 1)
 
 
 def test_a_value_under_the_old_name_of_a_column_is_not_ignored(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_documents_of_mongodb_are_read_without_keys(tmp_path: Path) -> None:
     (place / "0.json").write_text("\n".join(lines), "utf-8")
     own = replace(dimension({"_id": "string", "n": "bigint", "p": "decimal(6,0)"}), key=("_id",))
     reader = source_of(tmp_path, said)
-    batch = reader.read(own, reader.take(own, Past()), 1)
+    batch = reader.read(own, reader.take(own, ObjectHistory()), 1)
     assert isinstance(batch.frame, LocalFrame)
     rows = batch.frame.rows.to_pylist()
     assert [(row["_id"], row["n"], row[names.OPERATION], row[names.REASON]) for row in rows[:4]] == [
@@ -343,7 +343,7 @@ def test_the_log_says_why_spark_reads_a_batch(
         dimension({"id": "int", "note": "string"}),
     )
     with capture_logs() as logs, pytest.raises(RuntimeError, match="Spark is needed"):
-        source.read(own, source.take(own, Past()), 1)
+        source.read(own, source.select_objects(own, ObjectHistory()), 1)
     assert logs == [
         {"event": "Spark reads the batch", "log_level": "debug", "table": "shop.item", "reason": why},
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.sources.files.inventory import FilesLanding
+from lakeward.adapters.sources.files.inventory import FilesSourceInventory
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.files.paths.file_names import time_of
 from lakeward.adapters.sources.files.source import FilesSource
@@ -19,7 +19,7 @@ from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 ORDERS = TableName("shop", "orders")
@@ -44,12 +44,12 @@ def dimension(snapshots: Snapshots | None = None) -> Dimension:
 
 def test_a_full_load_that_no_file_can_be_of_is_not_waited_for(source: FilesSource) -> None:
     """A reload would wait for it for ever, and leave out the files that are there."""
-    assert len(source.take(dimension(), Past()).objects) == 1
+    assert len(source.select_objects(dimension(), ObjectHistory()).objects) == 1
     with pytest.raises(ConfigError, match="none of them is a full load") as refused:
-        source.take(dimension(), Past(load=Load(epoch=2, since=1, cut=1)))
+        source.select_objects(dimension(), ObjectHistory(load=Load(epoch=2, since=1, cut=1)))
     assert "--withdraw" in str(refused.value.todo)
-    taken = source.take(dimension(Snapshots()), Past(load=Load(epoch=2, settles=10)))
-    assert taken.awaited is not None, "of snapshots each file is one"
+    selection = source.select_objects(dimension(Snapshots()), ObjectHistory(load=Load(epoch=2, settles=10)))
+    assert selection.awaited is not None, "of snapshots each file is one"
 
 
 def files(tmp_path: Path, *names: str, **options: object) -> FilesSource:
@@ -71,13 +71,13 @@ def test_files_of_a_snapshot_whose_folder_alone_tells_its_time_have_places_of_th
         names=pattern,
     )
     load = Load(epoch=1, settles=10)
-    taken = source.take(dimension(Snapshots()), Past(load=load))
-    assert [item.name for item in taken.objects] == ["2026-11-21/part-9.csv", "2026-11-21/part-10.csv"]
-    one, other = (item.order for item in taken.objects)
+    selection = source.select_objects(dimension(Snapshots()), ObjectHistory(load=load))
+    assert [item.name for item in selection.objects] == ["2026-11-21/part-9.csv", "2026-11-21/part-10.csv"]
+    one, other = (item.order for item in selection.objects)
     assert (other - one, time_of(one), time_of(other)) == (1, time_of(one), time_of(one))
-    seen = {item.name: item for item in taken.objects}
+    seen = {item.name: item for item in selection.objects}
     files(tmp_path, "2026-11-21/part-1.csv")
-    again = source.take(dimension(Snapshots()), Past(seen=seen, load=Load(epoch=2, settles=10)))
+    again = source.select_objects(dimension(Snapshots()), ObjectHistory(seen=seen, load=Load(epoch=2, settles=10)))
     places = {item.name: item.order for item in (*again.objects, *again.left)}
     assert places["2026-11-21/part-1.csv"] == other + 1, "those that have a place keep it"
     assert places["2026-11-22/part-9.csv"] > other + 1
@@ -86,14 +86,14 @@ def test_files_of_a_snapshot_whose_folder_alone_tells_its_time_have_places_of_th
 DAYS = r"(?P<time>\d{4}-\d{2}-\d{2})/.*"
 
 
-def _settled(source: FilesSource, seen: Mapping[str, SourceObject], load: Load) -> Taken:
+def _settled(source: FilesSource, seen: Mapping[str, SourceObject], load: Load) -> ObjectSelection:
     """Look twice, so far apart that what is there has settled."""
-    return _settled_with(source, Past(seen=seen), load)
+    return _settled_with(source, ObjectHistory(seen=seen), load)
 
 
-def _settled_with(source: FilesSource, known: Past, load: Load) -> Taken:
-    first = source.take(dimension(Snapshots()), replace(known, load=load, now=100))
-    return source.take(dimension(Snapshots()), replace(known, load=load, now=200, awaited=first.awaited))
+def _settled_with(source: FilesSource, known: ObjectHistory, load: Load) -> ObjectSelection:
+    first = source.select_objects(dimension(Snapshots()), replace(known, load=load, now=100))
+    return source.select_objects(dimension(Snapshots()), replace(known, load=load, now=200, awaited=first.awaited))
 
 
 def _write_anew(tmp_path: Path, *names: str) -> None:
@@ -125,11 +125,11 @@ def test_a_folder_is_taken_whole_again_once_one_of_its_files_is_another(
 def test_partitions_of_a_snapshot_come_with_it_and_files_beside_folders_are_left_alone(tmp_path: Path) -> None:
     of = ("2026-01-01/region=eu/a.csv", "2026-01-01/region=us/b.csv", "2026-01-02/region=eu/a.csv", "list.csv")
     source = files(tmp_path, *of, snapshots="folder", path_columns=["region"])
-    taken = source.take(dimension(Snapshots()), Past(load=Load(epoch=1, settles=0)))
-    assert [item.name for item in taken.objects] == [*of[:2]]
-    assert taken.others == ("list.csv",)
+    selection = source.select_objects(dimension(Snapshots()), ObjectHistory(load=Load(epoch=1, settles=0)))
+    assert [item.name for item in selection.objects] == [*of[:2]]
+    assert selection.others == ("list.csv",)
     with pytest.raises(SourceError, match="whether the folder 2026-01-01/region=eu is a snapshot"):
-        files(tmp_path, snapshots="folder").take(dimension(Snapshots()), Past())
+        files(tmp_path, snapshots="folder").take(dimension(Snapshots()), ObjectHistory())
 
 
 def test_an_older_folder_is_put_in_its_place_whole_once_one_of_its_files_is_another(tmp_path: Path) -> None:
@@ -138,15 +138,19 @@ def test_an_older_folder_is_put_in_its_place_whole_once_one_of_its_files_is_anot
     before = _settled(source, {}, Load(epoch=1, settles=10)).objects
     left = frozenset(item.version for item in before)
     files(tmp_path, "2026-11-22/part-9.csv")
-    newest = source.take(dimension(Snapshots()), Past(left=left, load=Load(epoch=2, settles=10))).left
-    known = Past(seen={item.name: item for item in newest}, left=left)
+    newest = source.select_objects(
+        dimension(Snapshots()), ObjectHistory(left=left, load=Load(epoch=2, settles=10))
+    ).left
+    known = ObjectHistory(seen={item.name: item for item in newest}, left=left)
     assert [*known.seen] == ["2026-11-22/part-9.csv"]
     _write_anew(tmp_path, of[1])
     load = Load(epoch=3, settles=10, older=Older.SPLICE)
     found = _settled_with(source, known, load)
     assert ([item.name for item in found.objects], found.load, found.is_first) == (of, 2, False)
     skips = replace(load, older=Older.SKIP)
-    assert [i.name for i in source.take(dimension(Snapshots()), replace(known, load=skips)).aside] == of[1:]
+    assert [i.name for i in source.select_objects(dimension(Snapshots()), replace(known, load=skips)).aside] == of[
+        1:
+    ]
     _write_anew(tmp_path, "2026-11-22/part-9.csv")
     newer = _settled_with(source, known, skips)
     assert ([item.name for item in newer.objects], newer.is_first) == (["2026-11-22/part-9.csv"], False)
@@ -163,28 +167,28 @@ def test_an_older_folder_is_put_in_its_place_whole_once_one_of_its_files_is_anot
 def test_a_file_whose_name_counts_too_far_stops_the_table(tmp_path: Path, name: str, pattern: str) -> None:
     source = files(tmp_path, name, names=pattern)
     with pytest.raises(SourceError, match=f"{name} has no place in the order of files"):
-        source.take(dimension(), Past())
+        source.select_objects(dimension(), ObjectHistory())
 
 
 def test_files_of_keys_and_headers_of_a_sink_are_none_that_nobody_expects(tmp_path: Path) -> None:
     beside = ["t+0+0000000001.keys.json", "t+0+0000000001.headers.json"]
     source = files(tmp_path, "t+0+0000000001.json", "note.txt", *beside, format="debezium")
-    assert source.take(dimension(), Past()).others == ("note.txt",)
+    assert source.select_objects(dimension(), ObjectHistory()).others == ("note.txt",)
 
 
 def test_a_file_whose_name_is_no_utf_8_stops_the_table_and_beside_others_is_named(tmp_path: Path) -> None:
     source = files(tmp_path, "1.csv", os.fsdecode(b"note\xff.txt"))
-    assert source.take(dimension(), Past()).others == ("note\\xff.txt",)
+    assert source.select_objects(dimension(), ObjectHistory()).others == ("note\\xff.txt",)
     files(tmp_path, os.fsdecode(b"2\xff.csv"))
     with pytest.raises(SourceError, match="the name of a file is no text") as refused:
-        source.take(dimension(), Past())
+        source.select_objects(dimension(), ObjectHistory())
     assert "2\\xff.csv" in str(refused.value.found)
 
 
 def test_files_that_are_said_to_be_snapshots_need_no_order_of_their_rows(tmp_path: Path) -> None:
     def said(**options: str) -> list[str]:
         source = files(tmp_path, "1.csv", **options)
-        return [*FilesLanding(source.options, source.folder).cautions(ORDERS)]
+        return [*FilesSourceInventory(source.options, source.folder).cautions(ORDERS)]
 
     assert [words.split(":")[0] for words in said()] == ["No `order_by` is set"]
     assert [said(order_by="id"), said(format="debezium"), said(snapshots="file")] == [[], [], []]
@@ -202,10 +206,13 @@ def test_a_file_that_spark_cannot_read_stops_its_table_before_anything_is_read(
 ) -> None:
     """One that is none of the table's is left alone, and a colon in the name of a folder alone does no harm."""
     source = files(tmp_path, "x:y/a.csv", "b:c.txt", "a[1].csv")
-    assert {item.name for item in source.take(dimension(), Past()).objects} == {"x:y/a.csv", "a[1].csv"}
+    assert {item.name for item in source.select_objects(dimension(), ObjectHistory()).objects} == {
+        "x:y/a.csv",
+        "a[1].csv",
+    }
     source = files(tmp_path, name)
     with pytest.raises(SourceError, match="Spark cannot read x:y/") as refused:
-        source.take(dimension(), Past())
+        source.select_objects(dimension(), ObjectHistory())
     assert str(refused.value.found).startswith(found)
     assert f"Rename it without the colon, to {name.replace(':', '-')} say" in str(refused.value.todo)
 

@@ -15,7 +15,7 @@ from lakeward.adapters.sources.files.source import FilesSource
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import UNSET
 from lakeward.core.ports import Cells, Entry
 from lakeward.core.schema import Column, Schema, parse_type
@@ -199,7 +199,7 @@ def test_a_value_that_the_path_alone_has_is_not_left_out(
     if not is_lost:
         assert source._cells_to_read_anew(dimension, entry) == source.cells(dimension, entry)
         return
-    with pytest.raises(MendError, match="cannot be read anew"):
+    with pytest.raises(RepairError, match="cannot be read anew"):
         source._cells_to_read_anew(dimension, entry)
 
 

@@ -12,7 +12,7 @@ from lakeward.adapters.formats.hudi import lake
 from lakeward.adapters.spark.session import spark_session
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SetupError
-from lakeward.core.ports import Standing
+from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins import Runtime
@@ -41,7 +41,7 @@ def test_on_another_line_it_says_which_extra_has_hudi(runtime: Runtime, monkeypa
 def test_on_another_line_it_says_where_a_table_stands(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake, "line", lambda: "4.1")
     made = hudi.build({"warehouse": "lake", "tables": {}}, runtime)
-    assert made.standing(ITEM) == Standing(Progress(), None)
+    assert made.standing(ITEM) == TableState(Progress(), None)
     assert not made.schema_changes(ITEM)
 
 

@@ -14,7 +14,7 @@ from lakeward.adapters.formats.hudi.metadata.log_files import Group, with_logs
 from lakeward.adapters.formats.hudi.metadata.timeline import Instant, Timeline
 from lakeward.adapters.formats.hudi.operations.maintenance import due_of
 from lakeward.adapters.formats.shared.storage.folder import DiskFolder
-from lakeward.core.ports import Care
+from lakeward.core.ports import MaintenancePolicy
 
 STAT = ("fileId", "path"), ("numWrites", "numDeletes", "fileSizeInBytes")
 SCHEMA = {
@@ -81,16 +81,16 @@ def test_a_group_that_was_replaced_is_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("care", "is_due"),
+    ("policy", "is_due"),
     [
-        (Care(deleted=0.3), True),
-        (Care(deleted=0.31), False),
-        (Care(small=3), True),
-        (Care(small=4), False),
-        (Care(), False),
+        (MaintenancePolicy(deleted=0.3), True),
+        (MaintenancePolicy(deleted=0.31), False),
+        (MaintenancePolicy(small=3), True),
+        (MaintenancePolicy(small=4), False),
+        (MaintenancePolicy(), False),
     ],
 )
-def test_all_logs_are_due_once_one_group_or_their_number_is(care: Care, is_due: bool) -> None:
+def test_all_logs_are_due_once_one_group_or_their_number_is(policy: MaintenancePolicy, is_due: bool) -> None:
     groups = with_logs(
         [
             write(1, stat("a", rows=10), stat("b", rows=100)),
@@ -99,7 +99,7 @@ def test_all_logs_are_due_once_one_group_or_their_number_is(care: Care, is_due: 
         ]
     )
     assert [group.files for group in groups] == [2, 3]
-    assert due_of(groups, care) == (groups if is_due else ())
+    assert due_of(groups, policy) == (groups if is_due else ())
 
 
 def test_a_group_of_logs_alone_is_all_changes() -> None:

@@ -58,8 +58,8 @@ def play(tmp_path: Path, s3: Buckets) -> BucketPlay:
 def test_rows_lie_below_the_prefix_until_they_are_applied(play: BucketPlay) -> None:
     of_rows(play, 1, 2, 3)
     play.s3.put(f"s3://{play.name}/staging/other.txt", "of somebody else")
-    taken = play.take()
-    assert [item.name.partition("/")[2] for item in taken.objects] == ["1.parquet", "2.parquet"]
+    selection = play.take()
+    assert [item.name.partition("/")[2] for item in selection.objects] == ["1.parquet", "2.parquet"]
     assert [key for key in play.objects() if not key.startswith(f"{play.home}/2026")] == ["staging/other.txt"]
     assert (play.run(), play.names) == (1, play.expected)
     assert (len(play.database.queries), play.objects()) == (1, ["staging/other.txt"])
@@ -69,11 +69,11 @@ def test_rows_lie_below_the_prefix_until_they_are_applied(play: BucketPlay) -> N
 def test_a_table_whose_name_is_no_part_of_a_url_is_staged_as_any_other(play: BucketPlay) -> None:
     play.table = ODD
     of_rows(play, 1, 2, 3)
-    taken = play.take()
-    assert len(taken.objects) == 2
+    selection = play.take()
+    assert len(selection.objects) == 2
     assert all(key.startswith(f"{play.home}/2026") for key in play.objects())
-    found = play.open().files.folder.path(ODD, taken.objects[0].name)
-    assert found == f"s3://{play.name}/{play.home}/{taken.objects[0].name}"
+    found = play.open().files.folder.path(ODD, selection.objects[0].name)
+    assert found == f"s3://{play.name}/{play.home}/{selection.objects[0].name}"
     assert play.open().clean_staging(play.dimension, is_dry=False) == []
     assert (play.run(), play.names, play.objects()) == (1, play.expected, [])
 
@@ -91,8 +91,8 @@ def test_files_of_attempts_that_were_given_up_are_no_rows(play: BucketPlay) -> N
         "_part-00000.parquet",
     )
     of_rows(play, 1, 2, 3)
-    taken = play.take()
-    assert [item.name.partition("/")[2] for item in taken.objects] == ["1.parquet", "2.parquet"]
+    selection = play.take()
+    assert [item.name.partition("/")[2] for item in selection.objects] == ["1.parquet", "2.parquet"]
     assert (play.run(), play.names, play.objects()) == (1, play.expected, [])
 
 
@@ -175,12 +175,12 @@ def _die_behind(patched: pytest.MonkeyPatch, written: int) -> None:
 def test_where_the_feed_begins_lies_beside_the_snapshot(play: BucketPlay) -> None:
     of_rows(play, 1)
     source = play.open()
-    taken = source.take_once(play.dimension, play.past, "topic", lambda: ["one", "two"])
-    assert source.starts(play.dimension, taken.objects[0]) == ["one", "two"]
+    selection = source.take_once(play.dimension, play.past, "topic", lambda: ["one", "two"])
+    assert source.starts(play.dimension, selection.objects[0]) == ["one", "two"]
     (key,) = (key for key in play.objects() if key.endswith("/starts.txt"))
     play.s3.client.delete_object(Bucket=play.name, Key=key)
     with pytest.raises(SourceError, match="its snapshot is not there any more"):
-        source.starts(play.dimension, taken.objects[0])
+        source.starts(play.dimension, selection.objects[0])
 
 
 @pytest.mark.parametrize("name", ["/etc", "s3://a/b/c", "s3://shop-lake/a//x", "gs://shop-lake/x"])

@@ -22,7 +22,7 @@ from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Past, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, parse_type
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
@@ -101,16 +101,16 @@ TestJdbc = port_contract("The laws of a source that is asked.", make_whole, LAWS
 class RemovesWhatItReads(JdbcSource):
     """Keeps nothing of what was read until it is applied."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
-        batch = JdbcSource.read(self, dimension, taken, epoch)
-        self.staging.remove(dimension.source, taken.objects)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
+        batch = JdbcSource.read(self, dimension, selection, epoch)
+        self.staging.remove(dimension.source, selection.objects)
         return batch
 
 
 class GoesByItsOwnName(JdbcSource):
     """Reads a table by what the lake calls it."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         return JdbcSource.take(self, replace(dimension, reads=None), past)
 
 

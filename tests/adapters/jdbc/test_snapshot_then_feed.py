@@ -29,7 +29,7 @@ from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime
@@ -103,27 +103,27 @@ class Shop:
         return self.change(made)
 
     @property
-    def past(self) -> Past:
-        return Past(seen=dict(self.seen), begins=not self.batches, now=START)
+    def past(self) -> ObjectHistory:
+        return ObjectHistory(seen=dict(self.seen), begins=not self.batches, now=START)
 
     @property
     def names(self) -> dict[int, str]:
         """The table of the database, as names by key."""
         return {row["id"]: row["name"] for row in self.database.rows}
 
-    def take(self) -> Taken:
+    def take(self) -> ObjectSelection:
         source = self.open()
-        taken: Taken = source.take(dimension_of(source), self.past)
-        return taken
+        selection: ObjectSelection = source.select_objects(dimension_of(source), self.past)
+        return selection
 
     def step(self, dies: str = "") -> bool:
         """Take, read and commit a batch, unless the process dies `before` that, or `behind` it."""
         source = self.open()
         dimension = dimension_of(source)
-        taken = source.take(dimension, self.past)
-        if not taken.objects:
+        selection = source.select_objects(dimension, self.past)
+        if not selection.objects:
             return False
-        batch = source.read(dimension, taken, 1)
+        batch = source.read(dimension, selection, 1)
         if dies == "before":
             return True
         assert isinstance(batch.frame, LocalFrame)
@@ -133,11 +133,11 @@ class Shop:
             else:
                 self.rows[row["id"]] = row["name"]
         objects = [found.object for found in batch.facts.objects]
-        assert {item.name for item in objects} == {item.name for item in taken.objects}
+        assert {item.name for item in objects} == {item.name for item in selection.objects}
         self.seen |= {item.name: item for item in objects}
         self.batches += 1
         if dies != "behind":
-            source.archive(dimension, [*objects, *taken.leftovers])
+            source.archive(dimension, [*objects, *selection.leftovers])
         return True
 
     def run(self) -> None:
@@ -203,26 +203,26 @@ def test_the_table_becomes_the_database(seed: int, tmp_path: Path) -> None:
 class StartsBehindTheSnapshot(SnapshotThenFeed):
     """Finds where the feed begins once the rows were read."""
 
-    def _take_snapshot(self, dimension: Dimension, past: Past) -> Taken:
+    def _take_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         topic = self.feed.broker.find(TOPIC)
         assert topic is not None
-        taken = self.snapshot.take_once(dimension, past, topic.id, list)
+        selection = self.snapshot.take_once(dimension, past, topic.id, list)
         starts = [one.name for one in self.feed.starts(self.feed.broker.find(TOPIC) or topic, START)]
-        return replace(taken, objects=(*taken.objects, *self.feed.objects_of(dimension, starts)))
+        return replace(selection, objects=(*selection.objects, *self.feed.objects_of(dimension, starts)))
 
 
 class StartsWithTheFirstLook(SnapshotThenFeed):
     """Begins the feed where the topic ends when it is first looked at."""
 
-    def _take_snapshot(self, dimension: Dimension, past: Past) -> Taken:
+    def _take_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         topic = self.feed.broker.find(TOPIC)
         assert topic is not None
         return self.snapshot.take_once(dimension, past, topic.id, list)
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         self.feed.follows_snapshot = False
         self.feed.options = self.feed.options.model_copy(update={"start": "latest"})
-        return SnapshotThenFeed.take(self, dimension, past)
+        return SnapshotThenFeed.select_objects(self, dimension, past)
 
 
 @pytest.mark.parametrize("broken", [StartsBehindTheSnapshot, StartsWithTheFirstLook])
@@ -246,10 +246,10 @@ def begun(folder: Path) -> Shop:
 
 def test_a_batch_of_the_snapshot_says_where_the_feed_begins(tmp_path: Path) -> None:
     shop = begun(tmp_path)
-    taken = shop.take()
+    selection = shop.take()
     id_ = shop.broker.made[TOPIC][0]
-    assert taken.load == 1
-    assert [item.name for item in taken.objects[1:]] == [f"{TOPIC}+1+0000000000-0000000000+{id_}.json"]
+    assert selection.load == 1
+    assert [item.name for item in selection.objects[1:]] == [f"{TOPIC}+1+0000000000-0000000000+{id_}.json"]
     shop.run()
     assert shop.rows == {1: "sent before", 2: "unsent"}
     shop.send()
@@ -345,7 +345,7 @@ def test_a_table_is_taken_back_over_its_messages_and_not_over_its_snapshot(tmp_p
     with pytest.raises(ConfigError, match="cannot be taken back behind the snapshot"):
         source.find_missing(dimension, [*feed, snapshot[0]])
     with pytest.raises(ConfigError, match="cannot be taken back behind the snapshot"):
-        source.take(dimension, Past())
+        source.select_objects(dimension, ObjectHistory())
 
 
 def test_a_topic_that_is_not_there_stops_a_table_before_it_is_read(tmp_path: Path) -> None:
@@ -380,9 +380,9 @@ def test_nothing_loads_such_a_table_anew_while_it_is_there(tmp_path: Path) -> No
     shop.run()
     source = shop.open()
     with pytest.raises(ConfigError, match="nothing begins it anew while it is there"):
-        source.take(dimension_of(source), replace(shop.past, load=Load(epoch=2)))
+        source.select_objects(dimension_of(source), replace(shop.past, load=Load(epoch=2)))
     with pytest.raises(ConfigError, match="its full loads are snapshots"):
-        source.take(replace(dimension_of(source), snapshots=Snapshots()), shop.past)
+        source.select_objects(replace(dimension_of(source), snapshots=Snapshots()), shop.past)
 
 
 def described(**types: tuple[str, str | None]) -> SourceTable:
@@ -456,7 +456,7 @@ def test_columns_that_are_left_out_are_not_read(tmp_path: Path) -> None:
     shop = begun(tmp_path)
     source = shop.open()
     source.snapshot.of_tables = {ITEM: source.snapshot.options.model_copy(update={"without": ["name"]})}
-    source.take(dimension_of(source), shop.past)
+    source.select_objects(dimension_of(source), shop.past)
     assert [column.name for column in shop.database.queries[0].columns] == ["id"]
     assert shop.database.queries[0].table.names == ("id",)
 

@@ -22,7 +22,7 @@ from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.history.options import History
 from lakeward.core.history.snapshot_splice import span_of
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 from lakeward.core.progress import Progress
 
 HOUR = 3600
@@ -75,11 +75,11 @@ def test_a_process_that_dies_before_its_commit_is_followed_by_one_that_applies_t
 
 def test_what_a_process_applied_and_did_not_remove_is_told_to_be_in_the_way(tmp_path: Path) -> None:
     play = of_rows(Play(tmp_path), 1, 2, 3)
-    play._apply(taken := play.take())
+    play._apply(selection := play.take())
     assert len(play.staged()) == 1
     again = play.take()
     assert not again.objects
-    assert [item.version for item in again.leftovers] == [item.version for item in taken.objects]
+    assert [item.version for item in again.leftovers] == [item.version for item in selection.objects]
     assert play.open().archive(play.dimension, again.leftovers) == ()
     assert play.staged() == []
 
@@ -91,8 +91,8 @@ def test_what_was_staged_and_is_gone_is_read_again(tmp_path: Path) -> None:
     noted = {item.name: item for item in play.take().objects}
     play.lose_staged()
     play.pass_by(1)
-    taken = play.open().take(play.dimension, replace(play.past, waiting=noted))
-    assert taken.overtaken == tuple(noted), "the ledger does not wait for it"
+    selection = play.open().select_objects(play.dimension, replace(play.past, waiting=noted))
+    assert selection.overtaken == tuple(noted), "the ledger does not wait for it"
     assert (play.run(), play.names) == (1, play.expected)
 
 
@@ -114,9 +114,9 @@ def test_a_process_that_runs_once_asks_for_a_table_once(tmp_path: Path) -> None:
     play = of_rows(by_cursor(tmp_path), 1)
     source = replace(play.open(), runs_once=True)
     batches = 0
-    while (taken := source.take(play.dimension, play.past)).objects:
-        play._apply(taken)
-        source.archive(play.dimension, taken.objects)
+    while (selection := source.select_objects(play.dimension, play.past)).objects:
+        play._apply(selection)
+        source.archive(play.dimension, selection.objects)
         batches += 1
         play.database.put(1 + batches, "new", 60 * batches)
     assert (batches, [*play.names]) == (2, [1, 2]), "as a whole, and by its cursor"
@@ -163,8 +163,8 @@ def test_what_a_reload_would_mean_is_told_without_reading(tmp_path: Path) -> Non
     play = of_rows(by_cursor(tmp_path), 1)
     play.run()
     queries = len(play.database.queries)
-    taken = play.open().take(play.dimension, replace(play.past, load=Load(epoch=2)))
-    assert (taken.objects, len(play.database.queries)) == ((), queries)
+    selection = play.open().select_objects(play.dimension, replace(play.past, load=Load(epoch=2)))
+    assert (selection.objects, len(play.database.queries)) == ((), queries)
 
 
 def test_a_cursor_may_be_a_number(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_table_that_the_database_lacks_or_that_has_no_key_is_refused(tmp_path:
         (replace(play.dimension, key=()), "needs a key"),
     ):
         with pytest.raises(LakewardError, match=words):
-            play.open().take(dimension, play.past)
+            play.open().select_objects(dimension, play.past)
 
 
 def test_two_tables_of_one_read_the_same_rows(tmp_path: Path) -> None:
@@ -220,8 +220,8 @@ def test_two_tables_of_one_read_the_same_rows(tmp_path: Path) -> None:
     one = of_rows(Play(tmp_path), 1, 2)
     other = with_settings(one)
     other.seen, other.rows, other.left = {}, {}, set()
-    taken = one.take()
-    assert other.take().objects == taken.objects
+    selection = one.take()
+    assert other.take().objects == selection.objects
     assert len(one.database.queries) == 1
 
 
@@ -242,13 +242,13 @@ def test_a_mirror_is_taken_back_and_what_keeps_ended_rows_is_not(tmp_path: Path)
 
 def test_rows_of_a_snapshot_are_a_full_load_and_those_of_a_query_are_ordered_by_the_cursor(tmp_path: Path) -> None:
     play = of_rows(by_cursor(tmp_path), 1)
-    opened, taken = play.open(), play.take()
-    batch = opened.read(play.dimension, taken, 1)
+    opened, selection = play.open(), play.take()
+    batch = opened.read(play.dimension, selection, 1)
     assert (batch.facts.loaded, [item.is_load for item in batch.facts.objects]) == (1, [True])
-    play._apply(taken)
-    opened.archive(play.dimension, taken.objects)
+    play._apply(selection)
+    opened.archive(play.dimension, selection.objects)
     play.database.put(2, "new", 2.5)
-    batch = opened.read(play.dimension, opened.take(play.dimension, play.past), 1)
+    batch = opened.read(play.dimension, opened.select_objects(play.dimension, play.past), 1)
     assert isinstance(batch.frame, LocalFrame)
     assert batch.facts.greatest is not None
     assert batch.facts.greatest.sequence == play.now + int(2.5 * SECOND)
@@ -361,7 +361,7 @@ def _kept_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
         land(self, table, *rest)  # type: ignore[arg-type]
         kept.extend(folder.name for folder in (self.root / "shop" / "item").glob("2*"))
 
-    def applied(past: Past) -> Iterator[Staged]:
+    def applied(past: ObjectHistory) -> Iterator[Staged]:
         return (one for name in [*past.seen, *kept] if (one := Staged.of(name)))
 
     monkeypatch.setattr(staging.FolderStaging, "land", landed)

@@ -118,8 +118,8 @@ def test_a_cursor_is_written_as_each_database_reads_it(database: str | None, typ
 @given(bounds=st.lists(st.integers(-20, 20), max_size=8), value=st.none() | st.integers(-30, 30))
 def test_ranges_have_each_row_once(bounds: list[int], value: int | None) -> None:
     found = conditions("k", sorted(bounds))
-    taken = [_holds(condition, value) for condition in found]
-    assert sum(taken) == (1 if found else 0)
+    selection = [_holds(condition, value) for condition in found]
+    assert sum(selection) == (1 if found else 0)
 
 
 def _holds(condition: str, value: int | None) -> bool:

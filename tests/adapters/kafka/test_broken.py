@@ -18,7 +18,7 @@ from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, read_name
 from lakeward.adapters.sources.kafka.source import KafkaSource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
-from lakeward.core.ledger.objects import Past, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
 
 
 @pytest.fixture(autouse=True)
@@ -79,23 +79,23 @@ class ForgetsAPartition(KafkaSource):
 
 class JumpsOverLostOffsets(KafkaSource):
     def _positions(
-        self, dimension: Dimension, past: Past, topic: Topic, applied: Collection[OffsetRange]
+        self, dimension: Dimension, past: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]
     ) -> tuple[list[OffsetRange], Mapping[int, int]]:
         waiting, positions = super()._positions(dimension, past, topic, applied)
         return waiting, {number: max(offset, topic.partitions[number].low) for number, offset in positions.items()}
 
 
 class TellsFirst(KafkaSource):
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Any:
-        self._tell(dimension.source, read_names(item.name for item in taken.objects))
-        return super().read(dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Any:
+        self._tell(dimension.source, read_names(item.name for item in selection.objects))
+        return super().read(dimension, selection, epoch)
 
 
 class BeginsAnew(KafkaSource):
     """Reads from the beginning what has no file any more."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        return super().take(dimension, replace(past, seen={}, begins=True))
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        return super().select_objects(dimension, replace(past, seen={}, begins=True))
 
 
 class Uncommitted(FakeBroker):

@@ -22,7 +22,7 @@ from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.events import Sequences
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins import Runtime
 
@@ -74,7 +74,7 @@ def rows_of(folder: Path, server: str, table: str, **options: Any) -> Sequence[R
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(kafka, "connect", lambda *_: broker)
         source = kafka.build(said, Runtime(no_spark, folder, state=folder / server))
-        batch = source.read(dimension, source.take(dimension, Past()), 1)
+        batch = source.read(dimension, source.select_objects(dimension, ObjectHistory()), 1)
     assert isinstance(batch.frame, LocalFrame)
     found: list[Row] = batch.frame.rows.to_pylist()
     return found

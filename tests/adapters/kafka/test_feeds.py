@@ -18,7 +18,7 @@ from lakeward.adapters.spark.frames.event_frame import SKIPPED
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.events import UNSET
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 from lakeward.plugins import Runtime
 
 TOPIC = "db.shop.item"
@@ -55,7 +55,7 @@ def test_feeds_of_any_connector_are_read_back(tmp_path: Path, monkeypatch: pytes
         said = {key: value for key, value in form.items() if key in feed.options.model_fields_set}
         options = {"servers": "h:9092", "topics": "db.{schema}.{table}", "formats": {}, **said}
         source = kafka.build(options, Runtime(no_spark, tmp_path, state=tmp_path / str(seed)))
-        batch = source.read(ITEM, source.take(ITEM, Past()), 1)
+        batch = source.read(ITEM, source.select_objects(ITEM, ObjectHistory()), 1)
         assert isinstance(batch.frame, LocalFrame)
         rows = batch.frame.rows.to_pylist()
         own = [row for row in rows if row[names.REASON] != SKIPPED]

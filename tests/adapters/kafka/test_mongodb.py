@@ -15,7 +15,7 @@ from kafka_feeds import feed
 from lakeward.adapters.sources import kafka
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 from lakeward.core.schema import Column, Schema, parse_type
 
 NAME: Final = TableName("bigdata_test", "sync_test_table")
@@ -68,4 +68,6 @@ def test_a_table_of_documents_has_their_key_and_columns(
     own = feed(tmp_path, documents=documents)
     source = own.open()
     with pytest.raises(ConfigError, match=words):
-        source.take(replace(own.dimension(source), schema=schema_of(columns), key=(key,)), Past())
+        source.select_objects(
+            replace(own.dimension(source), schema=schema_of(columns), key=(key,)), ObjectHistory()
+        )

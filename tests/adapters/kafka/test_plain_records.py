@@ -37,7 +37,7 @@ def read(own: BrokerFeed, types: str = "id bigint, a string", **more: Any) -> li
     )
     source = own.open()
     dimension: Dimension = replace(own.dimension(source), schema=schema, **more)
-    batch = source.read(dimension, source.take(dimension, own.past()), 1)
+    batch = source.read(dimension, source.select_objects(dimension, own.past()), 1)
     assert isinstance(batch.frame, LocalFrame)
     found: list[Mapping[str, Any]] = batch.frame.rows.to_pylist()
     return found
@@ -255,4 +255,4 @@ def test_ranges_of_offsets_are_no_snapshots(tmp_path: Path) -> None:
     own = rows_feed(tmp_path)
     source = own.open()
     with pytest.raises(ConfigError, match="its full loads are snapshots"):
-        source.take(replace(own.dimension(source), snapshots=1), own.past())
+        source.select_objects(replace(own.dimension(source), snapshots=1), own.past())

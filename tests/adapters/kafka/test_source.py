@@ -21,7 +21,7 @@ from lakeward.adapters.sources.kafka.offset_ranges import read_names
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 
 
 @pytest.fixture(autouse=True)
@@ -97,10 +97,10 @@ def test_what_a_crash_left_behind_its_commit_is_removed_with_the_next(tmp_path: 
     own = feed(tmp_path)
     own.send()
     source = own.open()
-    taken = own.take(source)
-    own.objects += taken.objects  # committed; the process ends before the files go
+    selection = own.take(source)
+    own.objects += selection.objects  # committed; the process ends before the files go
     again = own.take()
-    assert (again.objects, again.leftovers) == ((), taken.objects)
+    assert (again.objects, again.leftovers) == ((), selection.objects)
 
 
 def test_a_process_that_runs_once_ends_though_messages_go_on(tmp_path: Path) -> None:
@@ -165,8 +165,8 @@ def test_a_message_is_read_to_the_letter(tmp_path: Path) -> None:
     text = message(1).replace(b'"x"', '"é \\u0000 \u2028 1.50"'.encode())
     headers = (("h", b"\xff"), ("h", None))
     own.broker.send(TOPIC, text, key=b'{"id":1}', headers=headers)
-    taken = own.take()
-    line = json.loads((own.staged / "shop" / "orders" / taken.objects[0].name).read_text("utf-8"))
+    selection = own.take()
+    line = json.loads((own.staged / "shop" / "orders" / selection.objects[0].name).read_text("utf-8"))
     assert line == {
         "topic": TOPIC,
         "partition": 0,
@@ -514,7 +514,7 @@ def test_settings_that_do_not_fit_are_refused(tmp_path: Path, options: Mapping[s
 def test_a_reload_has_nothing_to_wait_for(tmp_path: Path) -> None:
     own = feed(tmp_path)
     with pytest.raises(ConfigError, match="none of them is a full load"):
-        own.open().take(dimension_of(own.open()), Past(load=Load(epoch=2)))
+        own.open().select_objects(dimension_of(own.open()), ObjectHistory(load=Load(epoch=2)))
 
 
 # What is taken back.

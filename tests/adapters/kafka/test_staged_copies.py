@@ -60,11 +60,11 @@ def test_copies_are_there_from_before_the_read_until_the_commit(read: BrokerFeed
     read.send(0)
     read.send(1)
     opened = read.open()
-    dimension, taken = read.dimension(opened), read.take(opened)
+    dimension, selection = read.dimension(opened), read.take(opened)
     assert len(s3.keys(bucket)) == 1, "nothing is copied before it is read"
-    opened.read(dimension, taken, 1)
+    opened.read(dimension, selection, 1)
     copies = [key for key in s3.keys(bucket) if key.startswith(HOME)]
-    assert sorted(key.removeprefix(HOME) for key in copies) == sorted(item.name for item in taken.objects)
+    assert sorted(key.removeprefix(HOME) for key in copies) == sorted(item.name for item in selection.objects)
     assert read.step()
     assert s3.keys(bucket) == [HOME.replace("orders", "orders2") + "a.json"]
 

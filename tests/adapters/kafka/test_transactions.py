@@ -533,10 +533,10 @@ def test_a_file_that_another_process_writes_while_it_is_read_ends_the_batch(tmp_
     made = feed(tmp_path, 2)
     made.whole(0, 1)
     source = made.own.open()
-    taken = made.own.take(source)
+    selection = made.own.take(source)
     os.utime(next((made.own.staged / "shop" / "orders").glob(f"{TOPIC}+1+*")), (1, 1))
     with pytest.raises(SourceError, match="removed or written while they were taken"):
-        source.read(made.own.dimension(source), taken, 1)
+        source.read(made.own.dimension(source), selection, 1)
     assert sorted(made.own.apply()) == [1, 2]
 
 

@@ -25,7 +25,7 @@ from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.adapters.sources.rows.parquet_footers import footer
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
-from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken
+from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.ports import Stored
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins import Runtime
@@ -34,12 +34,12 @@ TABLE = TableName("shop", "orders")
 CHANGES = [f"20261121-{number // 60:02}{number % 60:02}00000.csv" for number in range(1_200)]
 
 
-def as_listed(_table: TableName, listed: list[SourceObject], _past: Past) -> list[SourceObject]:
+def as_listed(_table: TableName, listed: list[SourceObject], _past: ObjectHistory) -> list[SourceObject]:
     return listed
 
 
-def take(folder: Folder, past: Past | None = None) -> Taken:
-    return choose(folder, Dimension(name=TABLE, schema=Schema(())), past or Past(), Limits(), as_listed)  # type: ignore[arg-type]
+def take(folder: Folder, past: ObjectHistory | None = None) -> ObjectSelection:
+    return choose(folder, Dimension(name=TABLE, schema=Schema(())), past or ObjectHistory(), Limits(), as_listed)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -76,13 +76,13 @@ def test_all_pages_are_listed_and_each_once(s3: Buckets, many: str) -> None:
 
 def test_from_the_mark_on_only_what_does_not_precede_it_is_listed(s3: Buckets, many: str) -> None:
     folder = Folder(f"s3://{many}/landing", PLACES, store=BucketStore(find_access().client))
-    whole = take(folder, Past())
+    whole = take(folder, ObjectHistory())
     applied = (*whole.objects, *whole.left)[:1_150]
     seen = {item.name: item for item in applied}
-    past = Past(seen=seen, floor=applied[-1].order, last=applied[-1].name, start=applied[-1].name)
+    past = ObjectHistory(seen=seen, floor=applied[-1].order, last=applied[-1].name, start=applied[-1].name)
     s3.requests.clear()
-    taken = take(folder, past)
-    assert [item.name for item in taken.objects] == CHANGES[1_149:]
+    selection = take(folder, past)
+    assert [item.name for item in selection.objects] == CHANGES[1_149:]
     [listing] = s3.listings()
     assert listing.asked["start-after"] < f"landing/shop/orders/{applied[-1].name}"
     assert CHANGES[1_147] < listing.asked["start-after"].removeprefix("landing/shop/orders/")
@@ -92,7 +92,7 @@ def test_whether_files_changed_is_looked_up_from_the_first_of_them_on(s3: Bucket
     folder = Folder(f"s3://{many}/landing", PLACES, store=BucketStore(find_access().client))
     last = tuple(item for item in take(folder).left if item.name in CHANGES[-3:])
     s3.requests.clear()
-    assert still_alike(folder, TABLE, Taken(last)).objects == last
+    assert still_alike(folder, TABLE, ObjectSelection(last)).objects == last
     [listing] = s3.listings()
     assert CHANGES[-5] < listing.asked["start-after"].removeprefix("landing/shop/orders/")
 
@@ -228,9 +228,9 @@ def test_an_object_of_the_same_size_and_another_content_is_rewritten(
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,a\n")
     [before] = take(landing).objects
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,b\n")
-    assert still_alike(landing, TABLE, Taken((before,))).objects == ()
+    assert still_alike(landing, TABLE, ObjectSelection((before,))).objects == ()
     with pytest.raises(AlarmRaised) as raised:
-        take(landing, Past(seen={before.name: before}, last=before.name))
+        take(landing, ObjectHistory(seen={before.name: before}, last=before.name))
     assert raised.value.code == "LEDGER-002"
 
 
@@ -240,7 +240,7 @@ def test_an_emptied_prefix_is_an_alarm_and_no_missing_folder(s3: Buckets, landin
     s3.client.delete_object(Bucket=bucket, Key="landing/shop/orders/LOAD00000001.csv")
     for folder in (landing, Folder(landing.root, PLACES, store=landing.store)):
         with pytest.raises(AlarmRaised) as raised:
-            take(folder, Past(seen={before.name: before}, last=before.name))
+            take(folder, ObjectHistory(seen={before.name: before}, last=before.name))
         assert raised.value.code == "LEDGER-005"
 
 
@@ -259,7 +259,7 @@ def test_applied_objects_are_put_away_and_found_there(s3: Buckets, kept: Folder,
         assert kept.put_away(TABLE, [found]) == ["LOAD00000001.csv"]
     assert s3.keys(bucket) == ["backup/shop/orders/LOAD00000001.csv"]
     assert kept.head(TABLE, "LOAD00000001.csv") == "1,a\n"
-    assert take(kept, Past(seen={found.name: found}, last=found.name)).objects == ()
+    assert take(kept, ObjectHistory(seen={found.name: found}, last=found.name)).objects == ()
     assert kept.is_there(TABLE)
     assert not Folder(kept.root, PLACES, store=kept.store).is_there(TABLE)
 

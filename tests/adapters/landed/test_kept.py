@@ -17,7 +17,7 @@ from lakeward.adapters.sources.rows.frame_cache import KeptFrames
 from lakeward.adapters.spark.execution.parallelism import BYTES_IN_MEMORY
 from lakeward.adapters.spark.shaping.shaper import SparkShaper
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger.objects import Past, SourceObject
+from lakeward.core.ledger.objects import ObjectHistory, SourceObject
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shaping.column_rules import Trim
@@ -158,7 +158,7 @@ class Landing:
         source: Any = self.source
         if rules is not None:
             source = ShapedSource(source, SparkShaper(rules, lambda: self.sessions[self.table], lambda _: b""))
-        return source.read(dimension, source.take(dimension, Past()), 1)
+        return source.read(dimension, source.select_objects(dimension, ObjectHistory()), 1)
 
 
 def values(batch: Batch[Any]) -> list[str]:

@@ -28,7 +28,7 @@ from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.adapters.spark.frames.source_rows import KEY_MISFIT, LINE, MISFIT, NAME, OP_TEXT, VALUE
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 from lakeward.core.ports import Source
 from lakeward.core.schema import Column, Schema, Type, parse_type
 from lakeward.plugins import Runtime
@@ -202,11 +202,11 @@ def test_where_rules_make_the_columns_of_a_table_one_without_values_is_never_lef
     pq.write_table(pa.table({"Op": ["I"], "id": [1], "note": pa.nulls(1)}), folder / "20261105-100000000.parquet")
     source = build({"path": "landing", "formats": {}}, Runtime(no_spark, tmp_path, small_batch=100))
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
-    taken = source.take(dimension, Past(begins=True))
+    selection = source.select_objects(dimension, ObjectHistory(begins=True))
     with pytest.raises(AssertionError, match="needs no Spark"):  # it goes on to read such a column
-        source.read(dimension, taken, 1)
+        source.read(dimension, selection, 1)
     with pytest.raises(SourceError, match=r"column note of 20261105-100000000.parquet has no type"):
-        source.read(replace(dimension, has_column_rules=True), taken, 1)
+        source.read(replace(dimension, has_column_rules=True), selection, 1)
 
 
 @pytest.mark.parametrize(

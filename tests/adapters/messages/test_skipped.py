@@ -19,7 +19,7 @@ from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import Operation, Sequences
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.schema import Column, Schema, parse_type
@@ -44,7 +44,7 @@ def read(
     said = FilesOptions.model_validate({"path": str(folder), "format": "debezium", **options})
     landing, small_batch = Folder(folder, Places(said.place())), 20_000 if spark is None else 0
     source = FilesSource(said, landing, partial(session, spark), small_batch=small_batch)
-    batch = source.read(ITEM, source.take(ITEM, Past()), 1)
+    batch = source.read(ITEM, source.select_objects(ITEM, ObjectHistory()), 1)
     batch.close()
     return batch.facts
 

@@ -67,11 +67,11 @@ def values(spark: SparkSession, type_: str, texts: list[str], written: TextForma
     return [bytes(row.value) if isinstance(row.value, bytearray) else row.value for row in found]
 
 
-@pytest.mark.parametrize(("type_", "pattern", "taken"), TAKEN)
+@pytest.mark.parametrize(("type_", "pattern", "accepted"), TAKEN)
 def test_a_value_that_fits_is_taken_exactly(
-    spark: SparkSession, type_: str, pattern: str | None, taken: dict[str, object]
+    spark: SparkSession, type_: str, pattern: str | None, accepted: dict[str, object]
 ) -> None:
-    assert values(spark, type_, list(taken), TextFormat(pattern)) == list(taken.values())
+    assert values(spark, type_, list(accepted), TextFormat(pattern)) == list(accepted.values())
 
 
 @pytest.mark.parametrize(("type_", "pattern", "refused"), REFUSED)

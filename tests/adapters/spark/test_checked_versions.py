@@ -149,11 +149,11 @@ def test_what_waited_and_meets_such_versions_is_in_quarantine_with_its_own_file(
     assert entry["detail"] == f"{Broken.TWO_CURRENT.value} (valid_from = 2026-11-01 10:00:00)"
     assert json.loads(entry["text"])["city"] == "city 07"
     assert shop.call("quarantine", "fix", "shop.item", "1").code == 0
-    mended = shop.folder / "shop.item.fix.toml"
-    written = mended.read_text("utf-8").replace('# "id" = ""', '"id" = "1"')
+    repaired = shop.folder / "shop.item.fix.toml"
+    written = repaired.read_text("utf-8").replace('# "id" = ""', '"id" = "1"')
     written = written.replace('# "city" = ""', '"city" = "city 07"')
-    mended.write_text(written, "utf-8")
-    taken = shop.call("quarantine", "fix", "shop.item", "--from", mended.name)
-    assert taken.code == 0, taken.err
+    repaired.write_text(written, "utf-8")
+    selection = shop.call("quarantine", "fix", "shop.item", "--from", repaired.name)
+    assert selection.code == 0, selection.err
     replayed = shop.call("quarantine", "replay", "shop.item", "1")
     assert "20261107-100000000.csv, row 1 meets versions of its key that are not right" in replayed.err

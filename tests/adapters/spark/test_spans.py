@@ -21,7 +21,7 @@ from lakeward.adapters.spark.frames.source_rows import KEY_MISFIT, LINE, MISFIT
 from lakeward.adapters.spark.sql.inline_rows import inline
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.ports import Entry
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
@@ -229,6 +229,6 @@ def test_a_row_of_another_year_is_not_replayed_as_it_was_written(spark: SparkSes
         for n, day in enumerate(days)
     ]
     assert [row.id for row in events_of_json(spark, reading, entries[:2]).collect()] == [0, 1]
-    with pytest.raises(MendError, match=r"2 rows do not fit") as caught:
+    with pytest.raises(RepairError, match=r"2 rows do not fit") as caught:
         events_of_json(spark, reading, entries)
     assert caught.value.found == "a.parquet, row 2; a.parquet, row 3"

@@ -18,7 +18,7 @@ from lakeward.core.joined.plan import Passed
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.merge.change_log import Record
 from lakeward.core.merge.facts import ObjectFacts
-from lakeward.core.ports import Standing, Version
+from lakeward.core.ports import TableState, Version
 from lakeward.core.progress import Progress
 
 DAY = Within(86_400_000_000)
@@ -32,7 +32,7 @@ def record(batch: int, *, epoch: int = 1, truncates: int = 0, ordered: bool = Fa
     return BatchRecord(facts, held, {}, epoch=epoch, ordered=ordered)
 
 
-def companion(upto: int, lateness: Lateness = DAY, **of: BatchRecord) -> Any:
+def change_log(upto: int, lateness: Lateness = DAY, **of: BatchRecord) -> Any:
     ordered = isinstance(lateness, Ordered)
     found = {batch: of.get(f"b{batch}", record(batch, ordered=ordered)) for batch in range(1, upto + 1)}
     return SimpleNamespace(
@@ -42,15 +42,15 @@ def companion(upto: int, lateness: Lateness = DAY, **of: BatchRecord) -> Any:
 
 
 def test_a_truncate_and_a_load_that_takes_the_place_of_all_empty_a_table() -> None:
-    assert emptied(companion(5)) == 0
-    assert emptied(companion(5, b2=record(2, truncates=1))) == 2
+    assert emptied(change_log(5)) == 0
+    assert emptied(change_log(5, b2=record(2, truncates=1))) == 2
     later = {f"b{batch}": record(batch, epoch=2) for batch in (3, 4, 5)}
-    assert emptied(companion(5, **later)) == 3
+    assert emptied(change_log(5, **later)) == 3
 
 
 def test_a_snapshot_between_others_remembers_nothing_of_what_it_takes_out() -> None:
-    assert spliced(companion(5)) == 0
-    found = companion(5, b2=replace(record(2), spliced=True), b4=replace(record(4), spliced=True))
+    assert spliced(change_log(5)) == 0
+    found = change_log(5, b2=replace(record(2), spliced=True), b4=replace(record(4), spliced=True))
     assert (spliced(found), emptied(found)) == (4, 0)
 
 
@@ -70,30 +70,30 @@ def test_a_snapshot_between_others_remembers_nothing_of_what_it_takes_out() -> N
 def test_deletes_are_forgotten_when_a_table_is_trimmed(
     batch: int, lateness: Lateness, mark: Mark | None, right: int
 ) -> None:
-    found = companion(batch, lateness)
+    found = change_log(batch, lateness)
     assert forgotten(found, Progress(batch=batch, mark=mark)) == right
 
 
 def test_what_came_before_a_table_was_ordered_may_have_been_forgotten_by_its_mark() -> None:
     before = {f"b{batch}": record(batch) for batch in range(1, 21)}
-    assert forgotten(companion(40, Ordered(1000), **before), Progress(batch=40)) == 20
-    assert forgotten(companion(31, Ordered(1000), **before), Progress(batch=31)) == 0
+    assert forgotten(change_log(40, Ordered(1000), **before), Progress(batch=40)) == 20
+    assert forgotten(change_log(31, Ordered(1000), **before), Progress(batch=31)) == 0
 
 
 @pytest.mark.parametrize("mark", [None, Mark(1, 10**6)])
 def test_what_waited_may_have_deleted_rows_in_the_batch_that_released_it(mark: Mark | None) -> None:
     """Nobody wrote down of when these events are: trimming passes over such a batch."""
     later = record(32, epoch=1)
-    found = companion(32, b31=replace(record(31), record=None), b32=later)
+    found = change_log(32, b31=replace(record(31), record=None), b32=later)
     assert forgotten(found, Progress(batch=32, mark=mark)) == (31 if mark is None else 32)
     assert forgotten(found, Progress(batch=32, mark=Mark(1, 105))) == 31
 
 
 def test_what_is_forgotten_while_it_is_read_is_seen() -> None:
     for batch, since, right in [(40, 31, True), (70, 31, False), (70, 64, True), (63, 40, True)]:
-        standing = Standing(Progress(batch=batch, mark=Mark(1, 10**6)), None)
+        standing = TableState(Progress(batch=batch, mark=Mark(1, 10**6)), None)
         there: Any = SimpleNamespace(
-            standing=lambda found=standing: found, kept=SimpleNamespace(companion=companion(batch))
+            standing=lambda found=standing: found, kept=SimpleNamespace(change_log=change_log(batch))
         )
         assert remembers(there, 63, since) == right
 
@@ -104,9 +104,9 @@ def table(*batches: tuple[str, int], gone: Sequence[int] = (), upto: int = 9) ->
     shown = {batch: name for name, batch in batches if batch not in gone}
     line = SimpleNamespace(commits=lambda: commits, shown_by=shown.get)
     return SimpleNamespace(
-        standing=lambda: Standing(Progress(batch=upto), None),
+        standing=lambda: TableState(Progress(batch=upto), None),
         line=lambda: line,
-        kept=SimpleNamespace(companion=companion(upto)),
+        kept=SimpleNamespace(change_log=change_log(upto)),
     )
 
 
@@ -152,7 +152,9 @@ def test_a_source_that_has_forgotten_its_last_commit_stands_at_its_batch() -> No
 def test_a_source_without_a_commit_has_no_state() -> None:
     assert state_of(table(upto=0)) is None
     gone: Any = SimpleNamespace(
-        standing=lambda: Standing(Progress(), None), line=lambda: None, kept=SimpleNamespace(companion=companion(0))
+        standing=lambda: TableState(Progress(), None),
+        line=lambda: None,
+        kept=SimpleNamespace(change_log=change_log(0)),
     )
     assert state_of(gone) is None
 
@@ -162,9 +164,9 @@ def moving(to: int) -> tuple[Any, list[int]]:
     found, looked = table(("c", to), ("b", 5), upto=to), list[int]()
     batches = [5]
 
-    def standing() -> Standing:
+    def standing() -> TableState:
         looked.append(batches.pop() if batches else to)
-        return Standing(Progress(batch=looked[-1]), None)
+        return TableState(Progress(batch=looked[-1]), None)
 
     def objects(progress: Progress) -> None:
         if progress.batch < to - 1:
@@ -175,7 +177,7 @@ def moving(to: int) -> tuple[Any, list[int]]:
         commits = [Version(name=f"{at}", progress=Progress(batch=at))]
         return SimpleNamespace(commits=lambda: commits, shown_by=lambda _: None)
 
-    found.standing, found.line, found.kept.companion.batches.objects = standing, line, objects
+    found.standing, found.line, found.kept.change_log.batches.objects = standing, line, objects
     return found, looked
 
 

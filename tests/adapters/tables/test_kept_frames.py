@@ -17,7 +17,7 @@ from lakeward.adapters.formats.shared.resolution.strategies import whole_rows
 from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import by_judging
 from lakeward.adapters.spark.joined.difference import Difference
 from lakeward.core.merge.counts import Counts
-from lakeward.core.ports import Resolved
+from lakeward.core.ports import MergeResult
 
 
 class Full(Exception):
@@ -96,7 +96,7 @@ def test_of_verdicts_that_cannot_be_counted(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_of_a_full_load_that_takes_the_place_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = Frame(is_kept=True)
-    resolved = Resolved(counts=Counts(), written=0, removed=0, detail=SimpleNamespace(), close=judged.unpersist)
+    resolved = MergeResult(counts=Counts(), written=0, removed=0, detail=SimpleNamespace(), close=judged.unpersist)
     kept: Any = SimpleNamespace(spark=fails)
     plan: Any = SimpleNamespace(dimension=SimpleNamespace(history=None, is_soft=False))
     frame: Any = None

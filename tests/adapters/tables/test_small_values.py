@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tries import tries
 from types_of_columns import DECIMALS, SIMPLE, TYPES
 
-from lakeward.adapters.formats.shared.change_log import entries as companion
+from lakeward.adapters.formats.shared.change_log import entries as change_log
 from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type, key_rows
@@ -31,7 +31,7 @@ from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, S
 from lakeward.core.history.options import History, Shown, Surrogate
 from lakeward.core.history.options import Kind as Does
 from lakeward.core.history.versions import Version
-from lakeward.core.merge.change_log import HOLDING, Base, Memory, Reason, Reject
+from lakeward.core.merge.change_log import HOLDING, BaseRow, Memory, Reason, Reject
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.merge.fold import Row, row_of
 from lakeward.core.plan import MergePlan
@@ -187,7 +187,7 @@ def own_columns(dimension: Dimension) -> Mapping[str, Type]:
     return {**{c.name: c.type for c in dimension.schema}, **remembered_types(dimension)}
 
 
-def remember(plan: MergePlan, events: Sequence[ChangeEvent], waiting: Sequence[ChangeEvent] = ()) -> pa.Table:
+def record_batch(plan: MergePlan, events: Sequence[ChangeEvent], waiting: Sequence[ChangeEvent] = ()) -> pa.Table:
     """Return the entries of events, as the companion has them."""
     found = Entries(plan, KeyTexts(plan.dimension), [])
     found.add_changes(events)
@@ -197,8 +197,8 @@ def remember(plan: MergePlan, events: Sequence[ChangeEvent], waiting: Sequence[C
 
 def columns_of_entries(dimension: Dimension) -> Mapping[str, Type]:
     return {
-        **companion.columns_of(dimension.sequences),
-        **companion.columns_in_part(dimension),
+        **change_log.columns_of(dimension.sequences),
+        **change_log.columns_in_part(dimension),
         **own_columns(dimension),
     }
 
@@ -207,10 +207,10 @@ def kept_of(entries: pa.Table, records: Mapping[int, BatchRecord] | None = None)
     """Return what is kept of a table: these entries, of batches with these records."""
     batches = SimpleNamespace(records=records or {}, epoch=1, turned=0)
     table = SimpleNamespace(columns=entries.column_names, rows=lambda *_: entries, pending={})
-    return SimpleNamespace(companion=SimpleNamespace(batches=batches, table=table))
+    return SimpleNamespace(change_log=SimpleNamespace(batches=batches, table=table))
 
 
-def recall(plan: MergePlan, entries: pa.Table, records: Mapping[int, BatchRecord] | None = None) -> Memory:
+def read_state(plan: MergePlan, entries: pa.Table, records: Mapping[int, BatchRecord] | None = None) -> Memory:
     """Return what a later batch recalls of all keys of entries."""
     kept = kept_of(entries, records)
     rows = entries.select(list(plan.dimension.key)).to_pylist()
@@ -236,7 +236,7 @@ def test_what_is_remembered_of_a_batch_is_what_was_read(found: Drawn) -> None:
     events = read_batch(event_frame(found.dimension, found.items, found.columns), found.plan).events
     waiting = [event for event in events if event.transaction is not None]
     applied = [event for event in events if event not in waiting]
-    memory = recall(plan_of(found.dimension, NOW), remember(found.plan, applied, waiting))
+    memory = read_state(plan_of(found.dimension, NOW), record_batch(found.plan, applied, waiting))
     names_of = found.dimension.schema.names
     assert {
         place: (told(one.event, names_of), one.waiting, one.batch) for place, one in memory.changes.items()
@@ -247,7 +247,7 @@ def test_what_is_remembered_of_a_batch_is_what_was_read(found: Drawn) -> None:
 @given(found=drawn(), data=st.data())
 def test_of_what_is_remembered_all_that_matters_is_read(found: Drawn, data: st.DataObject) -> None:
     """And values are made of little else: of keys that begin as those that are touched, or are joined to them."""
-    entries = remember(found.plan, found.events)
+    entries = record_batch(found.plan, found.events)
     every = sorted({key for event in found.events for key in event.keys}, key=repr)
     touched = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
     plan, read = plan_of(found.dimension, NOW), []
@@ -286,7 +286,7 @@ def test_of_rows_before_what_is_remembered_those_of_other_keys_are_left(
     for own in {one, other}:
         cells_of_key = dict(zip(dimension.key, own, strict=True))
         cells_of = {c.name: cells_of_key.get(c.name) for c in dimension.schema}
-        found.add_bases([Base(own, Row(cells_of, at), BATCH)])
+        found.add_bases([BaseRow(own, Row(cells_of, at), BATCH)])
     rows = found.rows(columns_of_entries(dimension))
     near = _Entries._near(kept_of(rows), plan_of(dimension, NOW), rows, [one])
     assert near.num_rows == len({own for own in (one, other) if own[0] == one[0]})
@@ -301,7 +301,7 @@ def test_what_was_released_waits_no_more(found: Drawn) -> None:
     released = Entries(plan_of(found.dimension, LATER), KeyTexts(found.dimension), [])
     released.add_released(events[:1])
     rows = [one.rows(columns_of_entries(found.dimension)) for one in (waits, released)]
-    memory = recall(plan_of(found.dimension, NOW), pa.concat_tables(rows))
+    memory = read_state(plan_of(found.dimension, NOW), pa.concat_tables(rows))
     assert set(memory.changes) == {event.position for event in events[1:]}
 
 
@@ -331,8 +331,8 @@ def test_what_is_remembered_is_recalled_with_the_columns_of_now(data: st.DataObj
     comes = [] if came and not with_this else [(change, Policy.EVOLVE) for change in added]
     plan = plan_of(dimension, NOW, comes)
     events = read_batch(event_frame(found.dimension, found.items, found.columns), found.plan).events
-    entries = as_of_now(remember(found.plan, events), renames, dimension)
-    memory = recall(plan, entries, {LATER: record})
+    entries = as_of_now(record_batch(found.plan, events), renames, dimension)
+    memory = read_state(plan, entries, {LATER: record})
     assert {place: told(one.event, schema.names) for place, one in memory.changes.items()} == {
         event.position: told(event_of_now(event, renames, grown), schema.names) for event in events
     }
@@ -375,8 +375,8 @@ def test_the_row_before_what_is_remembered_is_the_one_that_was(data: st.DataObje
     row = Row({**own, **others}, at)
     plan = plan_of(dimension, BATCH)
     found = Entries(plan, KeyTexts(plan.dimension), [])
-    found.add_bases([Base(key(dimension, own), row, BATCH), Base(("none",), None, BATCH)])
-    (base,) = recall(plan_of(dimension, NOW), found.rows(columns_of_entries(dimension))).bases.values()
+    found.add_bases([BaseRow(key(dimension, own), row, BATCH), BaseRow(("none",), None, BATCH)])
+    (base,) = read_state(plan_of(dimension, NOW), found.rows(columns_of_entries(dimension))).bases.values()
     assert (base.key, base.batch) == (key(dimension, own), BATCH)
     assert base.row is not None
     assert (canonical(dict(base.row.cells)), base.row.position) == (canonical(dict(row.cells)), at)
@@ -421,8 +421,8 @@ def test_versions_are_read_back_as_they_are_shown_and_remembered(
     without_key = replace_all(versions, previous_key=previous_key)
     assert told_of(reader.versions(stored.to_pylist())) == told_of(without_key)
     found = Entries(plan, KeyTexts(plan.dimension), [])
-    found.add_bases([Base(this, row_of(versions), BATCH)])
-    (base,) = recall(plan_of(dimension, NOW), found.rows(columns_of_entries(dimension))).bases.values()
+    found.add_bases([BaseRow(this, row_of(versions), BATCH)])
+    (base,) = read_state(plan_of(dimension, NOW), found.rows(columns_of_entries(dimension))).bases.values()
     assert base.row is not None
     assert told_of(base.row.versions) == told_of(versions)
 

@@ -71,8 +71,8 @@ def not_small(call: Callable[[], object]) -> str:
 def keeping() -> Any:
     """Return the memory of a table of one batch, of which nothing needs to be read."""
     batches = SimpleNamespace(records={}, epoch=1, turned=0)
-    companion = SimpleNamespace(batches=batches)
-    return SimpleNamespace(companion=companion, small_batch=MOST, spark=no_spark, direct_load=None)
+    change_log = SimpleNamespace(batches=batches)
+    return SimpleNamespace(change_log=change_log, small_batch=MOST, spark=no_spark, direct_load=None)
 
 
 def no_spark() -> Any:
@@ -119,7 +119,7 @@ def lies_behind_the_calendar(_patch: pytest.MonkeyPatch) -> str:
 
 def remembers_too_much(_patch: pytest.MonkeyPatch) -> str:
     kept = keeping()
-    kept.companion.table = SimpleNamespace(rows=lambda *_: SimpleNamespace(num_rows=MOST_ENTRIES + 1))
+    kept.change_log.table = SimpleNamespace(rows=lambda *_: SimpleNamespace(num_rows=MOST_ENTRIES + 1))
     return not_small(lambda: read_memory(kept, plan_of(recalls=True), [(1,)]))
 
 
@@ -246,7 +246,7 @@ def test_a_row_without_a_key_is_added_and_no_other_is_read() -> None:
 def test_a_fact_of_an_object_that_came_before_is_a_duplicate() -> None:
     kept = keeping()
     record = Record(1, frozenset({PLACE.object}), PLACE, PLACE)
-    kept.companion.batches.records = {1: SimpleNamespace(record=record)}
+    kept.change_log.batches.records = {1: SimpleNamespace(record=record)}
     plan = plan_of(key=(), appends=True)
     resolved = by_settling(kept, plan, frame_of(pa.array(["x"]), "insert"), ReadByNobody())
     assert (resolved.counts.read, resolved.counts.duplicates, resolved.written) == (1, 1, 0)

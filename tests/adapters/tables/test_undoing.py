@@ -26,7 +26,7 @@ from lakeward.adapters.formats.shared.operations.rollback import KeepingEarlier,
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, TableError
-from lakeward.core.ports import Ack, Version
+from lakeward.core.ports import Acknowledgement, Version
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
@@ -90,7 +90,7 @@ def add(kept: KeepingEarlier, kind: str, batch: int, record: str, key: int | Non
         [cells], schema=pa.schema([(name, ARROW[type_]) for name, type_ in COLUMNS.items()])
     )
     types = {name: Type(type_) for name, type_ in COLUMNS.items()}
-    kept.companion.table.add(types, [], rows, count=0, partition_by=KIND)
+    kept.change_log.table.add(types, [], rows, count=0, partition_by=KIND)
 
 
 def trimmed_with_32(kept: KeepingEarlier) -> None:
@@ -100,7 +100,7 @@ def trimmed_with_32(kept: KeepingEarlier) -> None:
     for batch in (3, 10, 32):
         add(kept, BATCH, batch, json.dumps(batches))
     kept.earlier.keep(32)
-    kept.companion.table.forget(f"{KIND} = '{DELETE}' and _lakeward_batch <= 3")
+    kept.change_log.table.forget(f"{KIND} = '{DELETE}' and _lakeward_batch <= 3")
     add(kept, BATCH, 40, json.dumps(batches))
 
 
@@ -118,16 +118,16 @@ def test_what_was_trimmed_comes_back_also_where_others_took_the_table_back_befor
     assert "5" in [version.name for version in versions.versions()]
     versions.roll_back(versions.behind("5"))
     assert line.batch == 5
-    found = kept.companion.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
+    found = kept.change_log.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
     assert found == [{"id": 7, "_lakeward_batch": 3}]
 
 
 def test_what_others_removed_of_a_companion_is_missed_before_the_table_goes_back(tmp_path: Path) -> None:
     kept = in_delta(tmp_path)
     trimmed_with_32(kept)
-    companion, line = kept.companion.table, Line(40)
-    assert isinstance(companion, DeltaBeside)
-    table = companion.load()
+    change_log, line = kept.change_log.table, Line(40)
+    assert isinstance(change_log, DeltaBeside)
+    table = change_log.load()
     assert table is not None
     table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     versions = TableVersions(kept, lambda: line)  # type: ignore[arg-type,return-value]
@@ -147,15 +147,15 @@ def test_behind_a_killed_rollback_a_run_stops_unless_one_batch_was_undone_that_d
     for batch in (30, 31):
         add(kept, BATCH, batch, said)
     kept.forget()
-    assert kept.recall(Progress(batch=30)).objects == {}
+    assert kept.read_state(Progress(batch=30)).objects == {}
     add(kept, BATCH, 32, said)
     kept.forget()
     with pytest.raises(TableError, match="was rolled back to batch 30"):
-        kept.recall(Progress(batch=30))
+        kept.read_state(Progress(batch=30))
     kept.earlier.keep(32)
     kept.forget()
     with pytest.raises(TableError, match="was rolled back to batch 31"):
-        kept.recall(Progress(batch=31))
+        kept.read_state(Progress(batch=31))
 
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
@@ -167,12 +167,12 @@ def test_who_looks_again_at_a_table_that_went_on_finds_what_was_said_by_then(
     batches: dict[str, Any] = {"objects": [], "at": 1, "epoch": 1, "schema": []}
     for batch in (5, 6, 7):
         add(kept, BATCH, batch, json.dumps(batches))
-    said = Ack(code="LEDGER-001", about=("a",), by="me", reason=None, at=1, epoch=1)
+    said = Acknowledgement(code="LEDGER-001", about=("a",), by="me", reason=None, at=1, epoch=1)
     add(kept, "ack", 6, batch_record.written_word(said))
     for _ in range(2):
         with pytest.raises(TableError, match="rolled back to batch 5"):
-            kept.recall(Progress(batch=5))
-    assert kept.recall(Progress(batch=7)).words == (said,)
+            kept.read_state(Progress(batch=5))
+    assert kept.read_state(Progress(batch=7)).words == (said,)
 
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
@@ -183,7 +183,7 @@ def test_a_companion_that_is_brought_back_takes_nothing_from_another_process(
     kept, other = make(tmp_path), make(tmp_path)
     trimmed_with_32(kept)
     target, name = (
-        (kept.earlier.companion, "load") if isinstance(kept.earlier, DeltaEarlier) else (IcebergEarlier, "_load")
+        (kept.earlier.change_log, "load") if isinstance(kept.earlier, DeltaEarlier) else (IcebergEarlier, "_load")
     )
     load = getattr(target, name)
 
@@ -196,8 +196,8 @@ def test_a_companion_that_is_brought_back_takes_nothing_from_another_process(
     monkeypatch.setattr(target, name, meanwhile)
     with pytest.raises(CommitConflict):
         kept.earlier.bring_back(5, 32)
-    found = other.companion.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
+    found = other.change_log.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
     assert found == [{"id": 8, "_lakeward_batch": 41}]
     kept.earlier.bring_back(5, 32)
-    found = other.companion.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
+    found = other.change_log.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
     assert found == [{"id": 7, "_lakeward_batch": 3}]

@@ -188,8 +188,8 @@ def test_who_trims_keeps_what_another_process_has_remembered_of_the_next_batch(
             job = other.job()
             prepared = prepare(job)
             assert not isinstance(prepared, Idle)
-            job.opened.companion.remember(prepared.plan, prepared.resolved)
-            remembered.append(job.opened.companion.companion.table)
+            job.opened.change_log.record_batch(prepared.plan, prepared.resolved)
+            remembered.append(job.opened.change_log.change_log.table)
             remembered.append(written(remembered[0]))
 
     player.deliver()
@@ -206,7 +206,7 @@ def test_who_trims_what_another_process_has_changed_since_is_told_so(
     kind: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     lake = LAKES[kind](spark, tmp_path)
-    beside = lake.open(DIMENSION).companion.companion.table
+    beside = lake.open(DIMENSION).change_log.change_log.table
     add(beside, "change", 1)
     since, rows = beside.version, beside.frame("true")
     add(beside, "change", 2)
@@ -219,7 +219,7 @@ def test_who_trims_what_another_process_has_changed_since_is_told_so(
 def test_a_companion_in_iceberg_is_read_for_an_hour_and_keeps_few_snapshots(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beside = LAKES["iceberg"](spark, tmp_path).open(DIMENSION).companion.companion.table
+    beside = LAKES["iceberg"](spark, tmp_path).open(DIMENSION).change_log.change_log.table
     for batch in range(1, 5):
         add(beside, "change", batch)
     seen = beside.load()

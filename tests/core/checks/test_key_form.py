@@ -14,7 +14,7 @@ from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.pipeline.job import Job, Settlement
 from lakeward.core.pipeline.steps import apply_changes, release
-from lakeward.core.ports import Entry, Mended
+from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.schema import Column, Schema, parse_type
 
 NAME = TableName("shop", "item")
@@ -69,19 +69,19 @@ def test_a_mended_row_gets_no_other_key(entry: Entry) -> None:
     play.run(1, "times in UTC")
     play.source.form_of_keys = "times in Tokyo"
     with pytest.raises(SchemaConflict, match="cannot be read in another way"):
-        release(play.job, Settlement(mended=[entry]))
+        release(play.job, Settlement(repaired=[entry]))
     play.source.form_of_keys, play.source.order_column = "times in UTC", "at"
     play.run(2, "times in UTC")
     play.source.order_column = "since"
     with pytest.raises(SchemaConflict, match="cannot be made of something else"):
-        release(play.job, Settlement(mended=[entry]))
+        release(play.job, Settlement(repaired=[entry]))
 
 
 @pytest.fixture
 def entry() -> Entry:
     place: dict[str, Any] = {"object": "a.csv", "row": 1, "epoch": 1, "sequence": 0, "order": 9}
     known: dict[str, Any] = {"key": '["1"]', "reason": "cast", "detail": "", "operation": "insert", "text": "1,x"}
-    return Entry(**place, **known, batch=1, since=0, mended=Mended(operation=Operation.INSERT, cells={}))
+    return Entry(**place, **known, batch=1, since=0, repaired=RepairedRow(operation=Operation.INSERT, cells={}))
 
 
 def test_nothing_stops_where_nobody_said_how_keys_are_read() -> None:

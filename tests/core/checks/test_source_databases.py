@@ -13,7 +13,7 @@ from lakeward.core.checks.databases import DATABASE_ALARM
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
-from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.objects import ObjectSelection
 from lakeward.core.operations.acknowledge import ack
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.steps import apply_changes
@@ -30,9 +30,9 @@ class DatabaseSource(MemorySource):
 
     databases: list[str] = field(default_factory=list)
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
-        found = Counter(self.databases[item.order - 1] for item in taken.objects)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
+        found = Counter(self.databases[item.order - 1] for item in selection.objects)
         return replace(batch, facts=replace(batch.facts, databases=found))
 
 

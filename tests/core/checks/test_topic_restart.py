@@ -13,7 +13,7 @@ from lakeward.core.checks.topic_restart import TOPIC_ALARM, refuse_topic_restart
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import NO_SEQUENCE, READ_SEQUENCE, Position
-from lakeward.core.ledger.objects import SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectSelection, SourceObject
 from lakeward.core.merge.facts import ObjectFacts
 
 NAME = TableName("shop", "item")
@@ -38,9 +38,9 @@ def refused(
     objects: Iterable[ObjectFacts], *late: str, time: int | None = None, acked: Sequence[str] = ()
 ) -> Sequence[str]:
     """Return the files that the alarm is about; none where it is not raised."""
-    taken = Taken(late=late, partition_end=end_of)
+    selection = ObjectSelection(late=late, partition_end=end_of)
     try:
-        refuse_topic_restart(NAME, [*objects], taken, None if time is None else time * SECOND, acked)
+        refuse_topic_restart(NAME, [*objects], selection, None if time is None else time * SECOND, acked)
     except AlarmRaised as raised:
         return [*raised.about] if raised.code == TOPIC_ALARM else []
     return []

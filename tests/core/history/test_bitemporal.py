@@ -53,8 +53,8 @@ def told(random: Random, history: History, revise: Revise) -> Told:
     arrived: list[ChangeEvent] = []
     found, stood, batch = Beliefs(), {}, random.randrange(1, 5)
     while events:
-        taken = random.randrange(3)
-        arrived, events = [*arrived, *events[:taken]], events[taken:]
+        selection = random.randrange(3)
+        arrived, events = [*arrived, *events[:selection]], events[selection:]
         row = apply(dimension, {}, arrived).rows.get(KEY)
         versions = () if row is None else row.versions
         found = revise(dimension, KEY, found, versions, batch)

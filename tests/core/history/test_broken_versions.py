@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName, Unbounded, Within
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History, Shown
 from lakeward.core.history.versions import Versions
@@ -18,8 +18,8 @@ from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.fold import row_of
 from lakeward.core.pipeline.job import Job, Settlement
-from lakeward.core.pipeline.steps import apply_changes, mend, release
-from lakeward.core.ports import Entry, Mended
+from lakeward.core.pipeline.steps import apply_changes, release, repair_row
+from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")
@@ -59,7 +59,7 @@ class Lake:
 
     def forget(self) -> None:
         """Remember nothing, as once the mark has passed all."""
-        self.table.recall(self.table.progress)
+        self.table.read_state(self.table.progress)
         self.table.memory.bases.clear()
         self.table.memory.changes.clear()
 
@@ -75,11 +75,11 @@ class Lake:
     def replay(self) -> None:
         (entry,) = self.entries()
         cells = {"id": "1", "a": str(self.written(entry).cells["a"])}
-        mend(self.job, [replace(entry, mended=Mended(operation=Operation.UPDATE, cells=cells))])
-        release(self.job, Settlement(mended=self.entries()))
+        repair_row(self.job, [replace(entry, repaired=RepairedRow(operation=Operation.UPDATE, cells=cells))])
+        release(self.job, Settlement(repaired=self.entries()))
 
     def written(self, entry: Entry) -> ChangeEvent:
-        (event,) = self.source.mend(self.table.dimension, [entry])
+        (event,) = self.source.repair_row(self.table.dimension, [entry])
         assert isinstance(event, ChangeEvent)
         return event
 
@@ -148,7 +148,7 @@ def test_a_table_that_is_mended_takes_what_waited_in_order() -> None:
     lake.alter(reopened)
     lake.deliver(7, put(7, a=7))
     lake.deliver(8, put(8, a=8))
-    with pytest.raises(MendError, match="meets versions of its key that are not right") as refused:
+    with pytest.raises(RepairError, match="meets versions of its key that are not right") as refused:
         lake.replay()
     assert refused.value.found == ALTERED[reopened]
     assert len(lake.entries()) == 1

@@ -16,8 +16,8 @@ from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Validity
 from lakeward.core.history.reloads import Ends, ends_of
 from lakeward.core.ledger.objects import Limits
-from lakeward.core.ledger.writer import Books
-from lakeward.core.operations.reload import ask, complete, write_down
+from lakeward.core.ledger.writer import LedgerWriter
+from lakeward.core.operations.reload import ask, complete, record_decision
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.steps import apply_changes
@@ -46,8 +46,10 @@ class Shop:
         self.orders = 0
 
     def job(self) -> Job[Any]:
-        books = Books(ledger=self.ledger, now=lambda: self.clock)
-        return Job(dimension=self.of, source=self.source, opened=self.target.open(self.of), books=books)
+        ledger_writer = LedgerWriter(ledger=self.ledger, now=lambda: self.clock)
+        return Job(
+            dimension=self.of, source=self.source, opened=self.target.open(self.of), ledger_writer=ledger_writer
+        )
 
     def put(self, operation: Operation, key: int, hour: int, *, time: int | None = None, place: int = 0) -> None:
         """Deliver one change, at an hour of its column; of a commit time as well where it has one."""
@@ -63,7 +65,7 @@ class Shop:
         self.clock = ran * HOUR
         is_again = self.target.open(self.of).table.standing().progress.batch > 0
         if is_again:
-            write_down(self.job(), ask(self.job(), by="me", reason=None, at=self.clock).word)
+            record_decision(self.job(), ask(self.job(), by="me", reason=None, at=self.clock).word)
         events = [
             ChangeEvent(
                 operation=Operation.READ,

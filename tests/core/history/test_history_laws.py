@@ -21,7 +21,7 @@ from lakeward.core.history import reloads
 from lakeward.core.history.options import History, Kind, Track
 from lakeward.core.history.versions import Versions
 from lakeward.core.merge import change_log, settle
-from lakeward.core.merge.change_log import Base, Change, Memory
+from lakeward.core.merge.change_log import BaseRow, Change, Memory
 from lakeward.core.merge.fold import Row, at_its_end
 from lakeward.core.merge.settling import change_log_entries, folding, table_before
 from lakeward.core.merge.settling.arrivals import Arrived
@@ -101,7 +101,7 @@ def forgets_witnesses(before: Before, arrived: Arrived, passing: Passing, verdic
     return [change for change in kept if stored.get(change.event.key) != change.event.cells]
 
 
-def keeps_no_bases(before: Before, arrived: Arrived, passing: Passing) -> list[Base]:
+def keeps_no_bases(before: Before, arrived: Arrived, passing: Passing) -> list[BaseRow]:
     return []
 
 
@@ -125,7 +125,7 @@ def splices_twice(stored: Versions, base: Versions, found: Versions) -> Versions
     return (*(one for one in stored if base and one not in found), *found)
 
 
-def keeps_bases_of_events_alone(before: Before, arrived: Arrived, passing: Passing) -> list[Base]:
+def keeps_bases_of_events_alone(before: Before, arrived: Arrived, passing: Passing) -> list[BaseRow]:
     keys = {key for event in [*passing.passed, *passing.waiting] for key in event.keys}
     return [base for base in bases_to_remember(before, arrived, passing) if base.key in keys]
 
@@ -159,11 +159,11 @@ def sees_no_violation(self: Before, row: Row | None) -> None:
     return None
 
 
-def keeps_bases_of_what_waits(before: Before, arrived: Arrived, passing: Passing) -> list[Base]:
+def keeps_bases_of_what_waits(before: Before, arrived: Arrived, passing: Passing) -> list[BaseRow]:
     """Of versions that break a rule, too."""
     keys = {key for event in [*passing.passed, *passing.waiting] for key in event.keys}
     rows = {key: before.rows.get(key) for key in keys - set(before.bases)}
-    return [] if before.is_ordered else [Base(key, row and at_its_end(row), 0) for key, row in rows.items()]
+    return [] if before.is_ordered else [BaseRow(key, row and at_its_end(row), 0) for key, row in rows.items()]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import FOLLOWING, evolve
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.core.shaping.reshaping_rules import Concat
 from lakeward.core.shaping.shaped_source import ShapedSource, TableRules
 
@@ -88,7 +88,7 @@ def test_rows_in_part_are_refused_where_something_is_made_of_several() -> None:
 
 def test_a_batch_without_what_something_is_made_of_is_refused() -> None:
     dimension = Lake().table.dimension
-    facts = BatchFacts(schema=dimension.schema, remaking=Remaking({"name": "name"}))
+    facts = BatchFacts(schema=dimension.schema, recomputed=RecomputedColumns({"name": "name"}))
     lacks = Schema(tuple(column for column in dimension.schema if column.name in ("id", "first")))
     refuse_history(dimension, facts, evolve(dimension.schema, dimension.schema, FOLLOWING, ("id",)))
     with pytest.raises(ConfigError) as refused:

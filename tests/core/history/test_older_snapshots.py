@@ -26,12 +26,12 @@ from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Columns, Version, Versions
 from lakeward.core.ledger import full_loads
 from lakeward.core.ledger.full_loads import Naming, newest_snapshot
-from lakeward.core.ledger.objects import Past, SourceObject
-from lakeward.core.ledger.writer import Books
+from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.operations.reload import complete
 from lakeward.core.pipeline.discovery import look
-from lakeward.core.pipeline.job import STEPS, Job, Report, Watch, unwatched
+from lakeward.core.pipeline.job import STEPS, Job, Report, StepObserver, no_observer
 from lakeward.core.pipeline.steps import apply_changes, truncate
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.testing.simulated_database import Features, feed
@@ -74,11 +74,11 @@ class Lake:
         *rejects: Reject,
         hour: int = 0,
         is_dated: bool = True,
-        watch: Watch = unwatched,
+        observe: StepObserver = no_observer,
     ) -> list[Report]:
         """Take the snapshot of an hour of a day; an operator says that it is whole."""
         self.write(day * 24 + hour, state, *rejects, is_dated=is_dated)
-        return self.take(watch)
+        return self.take(observe)
 
     def write(self, order: int, state: State, *rejects: Reject, is_dated: bool = True) -> None:
         """Write a file of a snapshot."""
@@ -105,11 +105,11 @@ class Lake:
                 self.write(order, rows)
         return self.take()
 
-    def take(self, watch: Watch = unwatched) -> list[Report]:
+    def take(self, observe: StepObserver = no_observer) -> list[Report]:
         """Take what is there, of which an operator says that it is whole."""
         reports: list[Report] = []
         complete(self.job, by="nobody", at=1)
-        apply_changes(self.job, watch, reports.append)
+        apply_changes(self.job, observe, reports.append)
         return reports
 
     @property
@@ -225,7 +225,7 @@ def _takes_what_was_written_alone(*of: Any) -> Any:
     return UNAPPLIED(load, [item for item in ordered if not past.has_applied(item)], past, naming)
 
 
-def _compares_file_by_file(objects: Iterable[SourceObject], past: Past, naming: Naming) -> Any:
+def _compares_file_by_file(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> Any:
     newest = newest_snapshot(past, naming)
     return frozenset(naming.snapshot(i.name) for i in objects if newest is not None and i.order < newest.order)
 
@@ -343,7 +343,7 @@ def test_what_an_only_snapshot_had_when_epochs_alone_counted_ends_at_its_time(
         before.setattr(full_loads, "is_first", _is_never_the_first)
         lake.deliver(5, {1: TWO, 2: TWO})
     assert at(lake, 2) == [(-100, 5, 1), (5, None, 2)]
-    lake.job = replace(lake.job, books=Books(ledger=MemoryLedger(), now=lambda: 40 * 24 * HOUR))
+    lake.job = replace(lake.job, ledger_writer=LedgerWriter(ledger=MemoryLedger(), now=lambda: 40 * 24 * HOUR))
     lake.deliver(5, {1: TWO})
     assert at(lake, 2) == [(-100, 5, 1)]
 
@@ -377,7 +377,7 @@ def test_an_older_snapshot_is_skipped_or_stops_the_table_where_the_settings_say_
         skips.deliver(3, {1: TWO})
     left_out = "00000072 is older than what the table shows, and left out: `older_snapshots`"
     assert refused.value.found == left_out
-    assert [item.name for item in look(skips.job).taken.aside] == ["00000072"]
+    assert [item.name for item in look(skips.job).selection.aside] == ["00000072"]
     skips.deliver(7, {1: TWO})
     assert at(skips) == [(5, 7, 1), (7, None, 2)]
     with pytest.raises(AlarmRaised, match="older than what the table shows"):
@@ -535,6 +535,6 @@ def test_a_splice_that_a_crash_interrupts_is_done_once(step: str) -> None:
     lake.deliver(1, {1: ONE})
     lake.deliver(5, {1: ONE})
     with pytest.raises(KeyboardInterrupt):
-        lake.deliver(3, {1: TWO}, watch=partial(_killed, step))
+        lake.deliver(3, {1: TWO}, observe=partial(_killed, step))
     apply_changes(lake.job)
     assert at(lake) == [(1, 3, 1), (3, 5, 2), (5, None, 1)]

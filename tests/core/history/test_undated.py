@@ -11,15 +11,15 @@ import pytest
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName, Unbounded
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Operation, Position
 from lakeward.core.history.instants import day_of, instant_of, undated
 from lakeward.core.history.options import ByColumn, ByTime, History, Shown
 from lakeward.core.merge.counts import Counts
 from lakeward.core.operations.explain import explain
 from lakeward.core.pipeline.job import Job, Settlement
-from lakeward.core.pipeline.steps import apply_changes, mend, release
-from lakeward.core.ports import Entry, Mended
+from lakeward.core.pipeline.steps import apply_changes, release, repair_row
+from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")
@@ -151,14 +151,14 @@ def test_a_row_that_is_mended_must_say_from_when_it_counts() -> None:
     lake = Lake(event(1, 10), event(2, None), event(3, 30))
     for seen in (None, "20"):
         (entry,) = lake.entries()
-        mended = Mended(operation=Operation.UPDATE, cells={"id": "1", "a": "2", "seen": seen})
-        mend(lake.job, [replace(entry, mended=mended)])
+        repaired = RepairedRow(operation=Operation.UPDATE, cells={"id": "1", "a": "2", "seen": seen})
+        repair_row(lake.job, [replace(entry, repaired=repaired)])
         if seen is None:
-            with pytest.raises(MendError, match="does not say from when it counts") as refused:
-                release(lake.job, Settlement(mended=lake.entries()))
+            with pytest.raises(RepairError, match="does not say from when it counts") as refused:
+                release(lake.job, Settlement(repaired=lake.entries()))
             assert refused.value.found == NULL
         else:
-            release(lake.job, Settlement(mended=lake.entries()))
+            release(lake.job, Settlement(repaired=lake.entries()))
     assert (lake.periods(), lake.entries()) == ([(10, 20, 1), (20, 30, 2), (30, None, 3)], [])
 
 

@@ -26,7 +26,7 @@ from lakeward.core.joined import touched as touching
 from lakeward.core.joined import undated
 from lakeward.core.joined.aggregates import Cells, aggregated
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Way
-from lakeward.core.joined.join import Standing, Written, compared, difference
+from lakeward.core.joined.join import TableState, Written, compared, difference
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed, SourceState, plan_join
 from lakeward.core.joined.rows import Known, Made, Table, Tables, as_of, rows
@@ -86,7 +86,7 @@ def sees_what_is_beside_the_first(self: Joined, name: str) -> Sequence[str]:
     return [] if name != self.driving else beneath(self, name)
 
 
-def keeps_the_max(standing: Standing, after: Standing, keys: Iterable[Key]) -> Written:
+def keeps_the_max(standing: TableState, after: TableState, keys: Iterable[Key]) -> Written:
     kept = {}
     for key, versions in after.items():
         found = [one.cells.get("most") for one in (*standing.get(key, ()), *versions)]
@@ -97,7 +97,7 @@ def keeps_the_max(standing: Standing, after: Standing, keys: Iterable[Key]) -> W
     return difference(standing, kept, keys)
 
 
-def removes_nothing(standing: Standing, after: Standing, keys: Iterable[Key]) -> Written:
+def removes_nothing(standing: TableState, after: TableState, keys: Iterable[Key]) -> Written:
     return replace(difference(standing, after, keys), removed=frozenset())
 
 

@@ -19,7 +19,7 @@ from lakeward.core.joined.plan import NONE_PASSED, JoinPlan, JoinProgress, Passe
 from lakeward.core.joined.unshown import Unshown
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Left, Resolved, Standing
+from lakeward.core.ports import Commit, MergeResult, SkippedKeys, TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import Policies
@@ -33,10 +33,10 @@ TABLES = {one.table: tables_of()[one.table] for one in SOURCES.values()}
 class Lake:
     """A lake that counts what it is asked to write; `races` commits are lost to others, keys are `left`."""
 
-    standings: dict[TableName, Standing] = field(default_factory=dict)
+    standings: dict[TableName, TableState] = field(default_factory=dict)
     batch: int = 1
     races: int = 0
-    left: Left | None = None
+    left: SkippedKeys | None = None
     unshown: Unshown = field(default_factory=Unshown)
     written: int = 5
     closed: int = 0
@@ -44,10 +44,10 @@ class Lake:
     joining: Joining | None = None
 
     def __post_init__(self) -> None:
-        self.standings |= {name: Standing(Progress(batch=1), one.schema) for name, one in TABLES.items()}
+        self.standings |= {name: TableState(Progress(batch=1), one.schema) for name, one in TABLES.items()}
 
-    def standing(self, dimension: Dimension) -> Standing:
-        return self.standings.get(dimension.name, Standing(Progress(), None))
+    def standing(self, dimension: Dimension) -> TableState:
+        return self.standings.get(dimension.name, TableState(Progress(), None))
 
     def joined(self, joining: Joining) -> Table:
         self.joining = joining
@@ -60,17 +60,17 @@ class Table:
     joining: Joining
     name: str = "lake.dw.dim"
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         return self.lake.standing(self.joining.dimension)
 
     def sources(self, progress: JoinProgress | None) -> Mapping[str, SourceState]:
         now = Passed(self.lake.batch, str(self.lake.batch))
         return {name: SourceState(now=now) for name in self.joining.joined.sources}
 
-    def resolve(self, plan: JoinPlan, merge: MergePlan) -> Resolved:
+    def resolve(self, plan: JoinPlan, merge: MergePlan) -> MergeResult:
         self.lake.merges.append(merge)
         removed = 2 if self.lake.written else 0
-        return Resolved(
+        return MergeResult(
             counts=Counts(),
             written=self.lake.written,
             removed=removed,
@@ -83,11 +83,11 @@ class Table:
     def close(self) -> None:
         self.lake.closed += 1
 
-    def commit(self, merge: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, merge: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         if self.lake.races:
             self.lake.races -= 1
             raise CommitConflict("another writer was there first")
-        self.lake.standings[self.joining.joined.name] = Standing(progress, merge.evolution.schema)
+        self.lake.standings[self.joining.joined.name] = TableState(progress, merge.evolution.schema)
         return Commit("c", resolved.written, resolved.removed)
 
 
@@ -116,7 +116,7 @@ def test_a_commit_says_how_far_the_sources_were_passed_and_the_next_goes_on_from
 
 def test_it_waits_until_each_source_has_a_commit() -> None:
     lake = Lake()
-    lake.standings[TableName("shop", "region")] = Standing(Progress(), TABLES[TableName("shop", "region")].schema)
+    lake.standings[TableName("shop", "region")] = TableState(Progress(), TABLES[TableName("shop", "region")].schema)
     assert keep_up(job(lake)) is None
     assert plan_next(job(lake)).lacking == (TableName("shop", "region"),)
 
@@ -124,7 +124,7 @@ def test_it_waits_until_each_source_has_a_commit() -> None:
 def test_its_columns_are_those_that_stand_in_the_lake() -> None:
     lake = Lake()
     wide = Schema((Column("id", Type("bigint")), *TABLES[TableName("shop", "customer")].schema.columns[1:]))
-    lake.standings[TableName("shop", "customer")] = Standing(Progress(batch=1), wide)
+    lake.standings[TableName("shop", "customer")] = TableState(Progress(batch=1), wide)
     kept_up(lake)
     assert lake.joining is not None
     assert str(lake.joining.dimension.schema.columns[0].type) == "bigint"
@@ -140,7 +140,7 @@ def test_a_race_that_is_lost_is_run_again_and_given_up_in_the_end() -> None:
 def test_keys_that_are_left_as_they_stand_hold_back_no_other_and_their_sources_are_not_passed() -> None:
     lake = Lake()
     kept_up(lake)
-    lake.batch, lake.left = 4, Left(2, '["7"]: two versions are valid at once (valid_from = 2026-11-03)')
+    lake.batch, lake.left = 4, SkippedKeys(2, '["7"]: two versions are valid at once (valid_from = 2026-11-03)')
     report = kept_up(lake)
     assert report.error is not None
     assert report.error.what == "dw.dim: versions of 2 keys break the rules of histories"
@@ -162,7 +162,7 @@ def test_what_to_do_with_keys_that_are_left_is_told_by_why_they_are() -> None:
     kept_up(lake)
     words = {0: ["altered"], 2: ["never"], 1: ["altered", "never"]}
     for batch, (beyond, told) in enumerate(words.items(), 4):
-        lake.batch, lake.left = batch, Left(2, "…", beyond)
+        lake.batch, lake.left = batch, SkippedKeys(2, "…", beyond)
         error = kept_up(lake).error
         assert error is not None
         assert [word for word in ("altered", "never") if word in (error.todo or "")] == told
@@ -170,7 +170,7 @@ def test_what_to_do_with_keys_that_are_left_is_told_by_why_they_are() -> None:
 
 
 def test_a_first_batch_that_leaves_keys_passes_no_source_and_the_next_makes_all_anew() -> None:
-    lake = Lake(left=Left(1, f'["7"]: {BEYOND} (valid_from = 2026-11-03)', 1))
+    lake = Lake(left=SkippedKeys(1, f'["7"]: {BEYOND} (valid_from = 2026-11-03)', 1))
     report = kept_up(lake)
     assert report.error is not None
     assert (report.progress.batch, report.progress.rows) == (1, 3)
@@ -188,7 +188,7 @@ def test_a_commit_says_which_rows_of_its_sources_cannot_be_shown_also_where_keys
     [of_keys, of_unknown] = kept_up(lake).cautions
     assert of_keys.startswith("2 rows of customer (shop.customer) left out")
     assert "has a row with the key of the unknown row" in of_unknown
-    lake.batch, lake.left, lake.unshown = 2, Left(1, "…"), Unshown(keyless=1)
+    lake.batch, lake.left, lake.unshown = 2, SkippedKeys(1, "…"), Unshown(keyless=1)
     [words] = kept_up(lake).cautions
     assert words.startswith("1 row of customer")
     lake.batch, lake.left, lake.unshown = 3, None, Unshown()
@@ -204,7 +204,7 @@ def test_what_cannot_be_shown_was_not_written_down_by_earlier_versions() -> None
 
 def test_a_table_that_is_not_joined_is_left_alone() -> None:
     lake = Lake()
-    lake.standings[JOINED.name] = Standing(Progress(batch=3), TABLES[TableName("shop", "region")].schema)
+    lake.standings[JOINED.name] = TableState(Progress(batch=3), TABLES[TableName("shop", "region")].schema)
     with pytest.raises(TableError, match="it is not joined of others"):
         keep_up(job(lake))
 
@@ -212,7 +212,7 @@ def test_a_table_that_is_not_joined_is_left_alone() -> None:
 def test_what_a_crash_made_and_did_not_write_is_begun() -> None:
     lake = Lake()
     kept_up(lake)
-    lake.standings[JOINED.name] = Standing(Progress(), lake.standings[JOINED.name].schema)
+    lake.standings[JOINED.name] = TableState(Progress(), lake.standings[JOINED.name].schema)
     assert kept_up(lake).plan.is_first
     assert not lake.merges[-1].creates
 
@@ -222,7 +222,7 @@ def test_new_columns_and_wider_types_are_followed() -> None:
     kept_up(lake)
     customer = replace(SOURCES["customer"], columns={**SOURCES["customer"].columns, "region": "region"})
     wider = Schema((Column("code", Type("int")), Column("title", Type("bigint"))))
-    lake.standings[TableName("shop", "region")] = Standing(Progress(batch=2), wider)
+    lake.standings[TableName("shop", "region")] = TableState(Progress(batch=2), wider)
     kept_up(lake, replace(JOINED, sources={**SOURCES, "customer": customer}))
     assert sorted(change.path for change in lake.merges[-1].changes) == ["region", "region_title"]
 
@@ -280,8 +280,8 @@ def test_a_rename_that_the_next_batch_of_a_source_will_carry_out_is_known_before
         tuple(replace(one, name={"name": "full"}.get(one.name, one.name)) for one in TABLES[customer].schema)
     )
     renamed = replace(TABLES[customer], schema=schema, policies=Policies(renames={"name": "full"}))
-    taken = {own: "full" if column == "name" else column for own, column in SOURCES["customer"].columns.items()}
-    joined = replace(JOINED, sources={**SOURCES, "customer": replace(SOURCES["customer"], columns=taken)})
+    selection = {own: "full" if column == "name" else column for own, column in SOURCES["customer"].columns.items()}
+    joined = replace(JOINED, sources={**SOURCES, "customer": replace(SOURCES["customer"], columns=selection)})
     lake = Lake()
     assert keep_up(replace(job(lake, joined), sources={**TABLES, customer: renamed})) is not None
     assert lake.joining is not None

@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation
-from lakeward.core.ledger.duplicate_objects import Twin, first_twin
+from lakeward.core.ledger.duplicate_objects import DuplicateObject, first_twin
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.merge.facts import BatchFacts, ObjectFacts
 from lakeward.core.plan import MergePlan, plan
@@ -34,8 +34,8 @@ def planned(*items: SourceObject, dimension: Dimension = DIMENSION, rows: int = 
 @pytest.mark.parametrize("seen", [[], [item("1", "a")]], ids=["in one batch", "in an earlier one"])
 def test_an_object_that_has_the_content_of_another_is_told(seen: Sequence[SourceObject]) -> None:
     new = [item("2", "a")] if seen else [item("1", "a"), item("2", "a")]
-    assert first_twin(planned(*new), seen) == Twin("2", "1")
-    [alarm] = alarms("shop.item", None, [], [Twin("2", "1"), Twin("2", "1")], 0)
+    assert first_twin(planned(*new), seen) == DuplicateObject("2", "1")
+    [alarm] = alarms("shop.item", None, [], [DuplicateObject("2", "1"), DuplicateObject("2", "1")], 0)
     assert (alarm.code, alarm.found) == ("COPY-001", "2 holds what 1 does")
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from lakeward.core.dimension import Older
 from lakeward.core.errors import AlarmRaised, SourceError
-from lakeward.core.ledger.full_loads import Load, Naming, Told
-from lakeward.core.ledger.objects import Past, SourceObject, Taken, take
+from lakeward.core.ledger.full_loads import Load, LoadStatus, Naming
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject, select_objects
 
 NAMING = Naming(
     is_load=lambda name: name.startswith("LOAD"),
@@ -29,20 +29,20 @@ def change(order: int, modified: int | None = None) -> SourceObject:
     return SourceObject(f"change{order}", order, 10, order if modified is None else modified)
 
 
-def past(*seen: SourceObject, load: Load = ASKED, **rest: Any) -> Past:
+def past(*seen: SourceObject, load: Load = ASKED, **rest: Any) -> ObjectHistory:
     last = seen[-1].name if seen else None
-    return Past(seen={item.name: item for item in seen}, last=last, load=load, **rest)
+    return ObjectHistory(seen={item.name: item for item in seen}, last=last, load=load, **rest)
 
 
-def taken(listed: list[SourceObject], known: Past) -> Taken:
-    return take("shop.item", listed, known, naming=NAMING)
+def selection(listed: list[SourceObject], known: ObjectHistory) -> ObjectSelection:
+    return select_objects("shop.item", listed, known, naming=NAMING)
 
 
 APPLIED = [load(1, 5), load(2, 5), change(40)]
 
 
 def test_nothing_is_applied_until_the_load_is_there() -> None:
-    found = taken([*APPLIED, change(60)], past(*APPLIED))
+    found = selection([*APPLIED, change(60)], past(*APPLIED))
     assert (found.objects, found.load) == ((), None)
     assert found.awaited is not None
     assert (found.awaited.objects, found.awaited.behind) == (0, 1)
@@ -50,19 +50,19 @@ def test_nothing_is_applied_until_the_load_is_there() -> None:
 
 def test_a_load_is_whole_with_the_first_changes_that_were_written_behind_all_of_it() -> None:
     half = [load(1), load(2, 5), change(40), change(60)]
-    assert not taken(half, past(*APPLIED)).objects
-    assert not taken([*half, change(99)], past(*APPLIED)).objects
-    assert not taken([*half, change(101, 90)], past(*APPLIED)).objects
-    whole = taken([*half, change(101)], past(*APPLIED))
+    assert not selection(half, past(*APPLIED)).objects
+    assert not selection([*half, change(99)], past(*APPLIED)).objects
+    assert not selection([*half, change(101, 90)], past(*APPLIED)).objects
+    whole = selection([*half, change(101)], past(*APPLIED))
     assert (whole.objects, whole.load) == ((load(1),), 2)
     assert (whole.files_left, [item.name for item in whole.left]) == (2, ["change60", "change101"])
 
 
 def test_what_was_said_to_be_whole_is_only_that() -> None:
     said = replace(ASKED, whole=frozenset({load(1).version}))
-    assert taken([load(1)], past(*APPLIED, load=said)).objects == (load(1),)
+    assert selection([load(1)], past(*APPLIED, load=said)).objects == (load(1),)
     for listed in ([load(1), load(2)], [load(1, 101)], []):
-        found = taken(listed, past(*APPLIED, load=said))
+        found = selection(listed, past(*APPLIED, load=said))
         assert not found.objects
         assert found.awaited is not None
         assert "is not what was there" in found.awaited.until
@@ -70,26 +70,28 @@ def test_what_was_said_to_be_whole_is_only_that() -> None:
 
 def test_changes_at_the_cut_are_of_the_epoch_before_and_never_waited_for() -> None:
     waiting = {item.name: item for item in (change(50), change(51))}
-    found = taken([load(1), change(50), change(51)], past(*APPLIED, waiting=waiting))
+    found = selection([load(1), change(50), change(51)], past(*APPLIED, waiting=waiting))
     assert found.overtaken == ("change50",)
     assert [item.name for item in found.left] == ["LOAD1", "change51"]
     with pytest.raises(AlarmRaised) as caught:
-        taken([load(1), change(101)], past(*APPLIED, waiting=waiting))
+        selection([load(1), change(101)], past(*APPLIED, waiting=waiting))
     assert (caught.value.code, caught.value.about) == ("LEDGER-003", ("change51",))
 
 
 def test_a_whole_load_with_a_gap_is_an_alarm() -> None:
     with pytest.raises(AlarmRaised) as caught:
-        taken([load(1), load(3), change(101)], past(*APPLIED))
+        selection([load(1), load(3), change(101)], past(*APPLIED))
     assert caught.value.code == "LEDGER-004"
 
 
 def test_behind_a_whole_load_nothing_of_it_may_appear_any_more() -> None:
-    of_epoch = Past(seen={"LOAD1": load(1)}, last="LOAD1", cut=50, left=frozenset(i.version for i in APPLIED))
+    of_epoch = ObjectHistory(
+        seen={"LOAD1": load(1)}, last="LOAD1", cut=50, left=frozenset(i.version for i in APPLIED)
+    )
     listed = [load(1), load(2, 5), change(40), change(45), change(60)]
-    assert taken(listed, of_epoch).objects == (change(60),)
+    assert selection(listed, of_epoch).objects == (change(60),)
     with pytest.raises(AlarmRaised) as caught:
-        taken([*listed, load(3)], of_epoch)
+        selection([*listed, load(3)], of_epoch)
     assert (caught.value.code, caught.value.about) == ("LEDGER-001", ("LOAD3",))
 
 
@@ -99,12 +101,12 @@ S = 1_000_000
 
 
 def told(began: int, ended: int | None) -> Load:
-    return replace(ASKED, told=Told(began=began * S, ended=None if ended is None else ended * S))
+    return replace(ASKED, told=LoadStatus(began=began * S, ended=None if ended is None else ended * S))
 
 
 def test_a_load_is_whole_once_its_task_says_so() -> None:
     listed = [load(1, 100 * S), load(2, 110 * S)]
-    found = taken(listed, past(*APPLIED, load=told(100, 110)))
+    found = selection(listed, past(*APPLIED, load=told(100, 110)))
     assert (found.objects, found.load) == (tuple(listed), 2)
 
 
@@ -115,16 +117,16 @@ def test_what_the_task_tells_of_another_load_or_of_a_part_makes_none_whole(
     began: int, ended: int | None, words: str
 ) -> None:
     """Of the one before, whose end lies before these files; or of a later one, begun when a file was there."""
-    found = taken([load(1, 100 * S), load(2, 110 * S)], past(*APPLIED, load=told(began, ended)))
+    found = selection([load(1, 100 * S), load(2, 110 * S)], past(*APPLIED, load=told(began, ended)))
     assert not found.objects
     assert found.awaited is not None
     assert words in found.awaited.until
 
 
 def test_a_snapshot_that_shrank_is_whole_once_its_task_says_so() -> None:
-    known = past(*NIGHT, load=replace(SNAPSHOT, told=Told(began=90 * S, ended=110 * S)))
-    assert taken([load(1, 100 * S), load(2, 5)], known).objects == (load(1, 100 * S),)
-    assert not taken(NIGHT, known).objects, "nothing of it is there"
+    known = past(*NIGHT, load=replace(SNAPSHOT, told=LoadStatus(began=90 * S, ended=110 * S)))
+    assert selection([load(1, 100 * S), load(2, 5)], known).objects == (load(1, 100 * S),)
+    assert not selection(NIGHT, known).objects, "nothing of it is there"
 
 
 # Snapshots.
@@ -132,24 +134,26 @@ def test_a_snapshot_that_shrank_is_whole_once_its_task_says_so() -> None:
 NIGHT = [load(1, 5), load(2, 5)]
 
 
-def settled(listed: list[SourceObject], minutes: int) -> Taken:
+def settled(listed: list[SourceObject], minutes: int) -> ObjectSelection:
     """Look twice, so far apart."""
-    first = taken(listed, past(*NIGHT, load=SNAPSHOT, now=1000))
-    return taken(listed, past(*NIGHT, load=SNAPSHOT, awaited=first.awaited, now=1000 + minutes))
+    first = selection(listed, past(*NIGHT, load=SNAPSHOT, now=1000))
+    return selection(listed, past(*NIGHT, load=SNAPSHOT, awaited=first.awaited, now=1000 + minutes))
 
 
 def test_a_snapshot_is_whole_once_all_of_the_one_before_was_written_anew_and_nothing_changes_any_more() -> None:
     assert settled([load(1), load(2)], 10).objects == (load(1), load(2))
     assert settled([load(1), load(2), load(3)], 10).load == 2
     assert not settled([load(1), load(2)], 9).objects
-    assert not taken([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=10**9)).objects, "it was looked at once"
+    assert not selection([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=10**9)).objects, (
+        "it was looked at once"
+    )
 
 
 def test_a_snapshot_that_need_not_settle_is_whole_at_once_and_half_a_one_is_not() -> None:
     at_once = replace(SNAPSHOT, settles=0)
-    assert taken([load(1), load(2)], past(*NIGHT, load=at_once)).objects == (load(1), load(2))
-    assert not taken([load(1)], past(*NIGHT, load=at_once)).objects
-    assert not taken(NIGHT, past(*NIGHT, load=at_once)).objects
+    assert selection([load(1), load(2)], past(*NIGHT, load=at_once)).objects == (load(1), load(2))
+    assert not selection([load(1)], past(*NIGHT, load=at_once)).objects
+    assert not selection(NIGHT, past(*NIGHT, load=at_once)).objects
     assert chosen([part(1), part(2)], past(part(1), load=at_once)).objects == (part(2),)
 
 
@@ -163,17 +167,19 @@ def test_half_a_snapshot_is_never_whole_however_long_it_stays() -> None:
 
 
 def test_a_snapshot_that_changes_in_between_settles_anew() -> None:
-    first = taken([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=0)).awaited
-    grown = taken([load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=first, now=20))
+    first = selection([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=0)).awaited
+    grown = selection([load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=first, now=20))
     assert not grown.objects
-    assert not taken(
+    assert not selection(
         [load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=grown.awaited, now=29)
     ).objects
-    assert taken([load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=grown.awaited, now=30)).objects
+    assert selection(
+        [load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=grown.awaited, now=30)
+    ).objects
 
 
 def test_between_two_snapshots_nothing_waits() -> None:
-    found = taken(NIGHT, past(*NIGHT, load=SNAPSHOT))
+    found = selection(NIGHT, past(*NIGHT, load=SNAPSHOT))
     assert found.awaited is not None
     assert not found.awaited.is_told
 
@@ -187,7 +193,7 @@ def test_an_empty_folder_is_an_alarm_once_it_has_stayed_so() -> None:
 
 def test_changes_beside_snapshots_are_refused() -> None:
     with pytest.raises(SourceError, match="snapshots"):
-        taken([*NIGHT, change(60)], past(*NIGHT, load=SNAPSHOT))
+        selection([*NIGHT, change(60)], past(*NIGHT, load=SNAPSHOT))
 
 
 DAILY = replace(NAMING, is_load=lambda _: True, snapshot=lambda name: name.split("/")[0])
@@ -197,8 +203,8 @@ def part(day: int, number: int = 1, modified: int = 100) -> SourceObject:
     return SourceObject(f"{day}/{number}", 10 * day + number, 10, modified)
 
 
-def chosen(listed: list[SourceObject], known: Past) -> Taken:
-    return take("shop.item", listed, known, naming=DAILY)
+def chosen(listed: list[SourceObject], known: ObjectHistory) -> ObjectSelection:
+    return select_objects("shop.item", listed, known, naming=DAILY)
 
 
 def test_of_snapshots_with_names_of_their_own_the_first_is_whole_with_the_next() -> None:
@@ -236,13 +242,15 @@ BOTH = [part(1, 1, 5), part(1, 2, 5)]
 NEXT = [part(2, 1, 6), part(2, 2, 6)]
 
 
-def said(listed: list[SourceObject], known: Past, naming: Naming = DATED, *, keeps: bool = True) -> Taken:
+def said(
+    listed: list[SourceObject], known: ObjectHistory, naming: Naming = DATED, *, keeps: bool = True
+) -> ObjectSelection:
     """Take what an operator says is all of the load that is found."""
-    found = take("shop.item", listed, known, naming=naming, keeps=keeps)
+    found = select_objects("shop.item", listed, known, naming=naming, keeps=keeps)
     assert found.awaited is not None
     about = frozenset(item.version for item in (*found.objects, *found.left)[: found.awaited.objects])
     whole = replace(known, load=replace(known.load or SNAPSHOT, whole=about))
-    return take("shop.item", listed, whole, naming=naming, keeps=keeps)
+    return select_objects("shop.item", listed, whole, naming=naming, keeps=keeps)
 
 
 @pytest.mark.parametrize("older", Older)
@@ -304,9 +312,9 @@ def test_a_folder_that_lacks_a_file_that_was_applied_waits_for_a_person(has_left
         known = past(*BOTH, load=SNAPSHOT)
     others = [part(3, 1, 10**9)]
     for now in ([part(1, 2)], [BOTH[0], part(1, 3)]):
-        found = take("shop.item", [*now, *others], known, naming=DATED)
+        found = select_objects("shop.item", [*now, *others], known, naming=DATED)
         later = replace(known, now=10**6, awaited=found.awaited)
-        again = take("shop.item", [*now, *others], later, naming=DATED)
+        again = select_objects("shop.item", [*now, *others], later, naming=DATED)
         assert again.awaited is not None
         assert (again.objects, again.awaited.is_held_up) == ((), True)
         gone = "1/1" if now[0].name == "1/2" else "1/2"
@@ -318,10 +326,10 @@ def test_a_folder_that_lacks_a_file_that_was_applied_waits_for_a_person(has_left
 
 def test_a_folder_that_is_written_anew_under_other_names_is_another_only_where_none_are_archived() -> None:
     known, anew = past(*BOTH, load=SNAPSHOT), [part(1, 3), part(1, 4)]
-    first = take("shop.item", anew, known, naming=DATED)
+    first = select_objects("shop.item", anew, known, naming=DATED)
     later = replace(known, now=10**6, awaited=first.awaited)
-    assert take("shop.item", anew, later, naming=DATED).objects == tuple(anew)
-    kept = take("shop.item", anew, later, naming=DATED, keeps=False)
+    assert select_objects("shop.item", anew, later, naming=DATED).objects == tuple(anew)
+    kept = select_objects("shop.item", anew, later, naming=DATED, keeps=False)
     assert kept.awaited is not None
     assert (kept.objects, kept.awaited.lacking) == ((), ("1/1", "1/2")), "those may be in the archive"
     assert said(anew, known, keeps=False).objects == tuple(anew)

@@ -15,14 +15,21 @@ from lakeward.core.checks.source_clock import SLACK
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, CommitConflict, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Limits, ObjectState, Past, SourceObject, Taken, take
-from lakeward.core.ledger.writer import LISTED_WHOLE, Books
+from lakeward.core.ledger.objects import (
+    Limits,
+    ObjectHistory,
+    ObjectSelection,
+    ObjectState,
+    SourceObject,
+    select_objects,
+)
+from lakeward.core.ledger.writer import LISTED_WHOLE, LedgerWriter
 from lakeward.core.operations.acknowledge import ack, rebuild
 from lakeward.core.operations.reload import complete
-from lakeward.core.pipeline.job import STEPS, Job, Watch
+from lakeward.core.pipeline.job import STEPS, Job, StepObserver
 from lakeward.core.pipeline.preparation import prepare
 from lakeward.core.pipeline.steps import apply_changes
-from lakeward.core.ports import Batch, Notice, Recalled
+from lakeward.core.ports import Batch, ChangeLogState, Notice
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
@@ -45,8 +52,8 @@ class Shop:
 
     def job(self) -> Job[Any]:
         opened = self.target.open(DIMENSION)
-        books = Books(ledger=self.ledger, now=lambda: self.clock)
-        return Job(dimension=DIMENSION, source=self.source, opened=opened, books=books)
+        ledger_writer = LedgerWriter(ledger=self.ledger, now=lambda: self.clock)
+        return Job(dimension=DIMENSION, source=self.source, opened=opened, ledger_writer=ledger_writer)
 
     def put(self, *orders: int, time: int | None = None) -> None:
         for order in orders:
@@ -89,18 +96,18 @@ def shop() -> Shop:
     return made
 
 
-def crash(step: str, moment: str) -> Watch:
+def crash(step: str, moment: str) -> StepObserver:
     """End the process before or after a step."""
 
     @contextmanager
-    def watch(name: str) -> Iterator[None]:
+    def observe(name: str) -> Iterator[None]:
         if (name, moment) == (step, "before"):
             raise Stopped
         yield
         if (name, moment) == (step, "after"):
             raise Stopped
 
-    return watch
+    return observe
 
 
 def test_what_was_applied_has_its_batch_its_rows_and_its_range(shop: Shop) -> None:
@@ -121,12 +128,12 @@ def test_a_source_is_told_whether_the_table_begins(shop: Shop, has_books: bool) 
     asked: list[bool] = []
 
     class Asked(MemorySource):
-        def take(self, dimension: Dimension, past: Past) -> Taken:
+        def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
             asked.append(past.begins)
-            return super().take(dimension, past)
+            return super().select_objects(dimension, past)
 
     shop.source = Asked(Limits(files=1), shop.source.tables)
-    job = shop.job() if has_books else replace(shop.job(), books=None)
+    job = shop.job() if has_books else replace(shop.job(), ledger_writer=None)
     apply_changes(job)
     assert (asked[0], asked[-1]) == (True, False)
 
@@ -170,7 +177,7 @@ def test_a_ledger_that_is_ahead_of_a_look_is_no_loss(shop: Shop) -> None:
 class Unreadable(MemorySource):
     """Objects are listed, and cannot be read."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
         raise SourceError("cannot be read")
 
 
@@ -278,9 +285,9 @@ class Archiving(MemorySource):
 
     moved: list[str] = field(default_factory=list)
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         listed = [item.object for item in self.tables.get(dimension.name, [])]
-        return take(str(dimension.name), listed, past, self.limits, keeps=False)
+        return select_objects(str(dimension.name), listed, past, self.limits, keeps=False)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         names = [item.name for item in objects]
@@ -337,7 +344,7 @@ def test_who_let_an_alarm_pass_and_why_is_kept_with_the_table(shop: Shop) -> Non
     assert shop.ledger.account(str(NAME)).alarms == ()
     shop.ledger = MemoryLedger()
     shop.run()
-    (kept,) = shop.target.open(DIMENSION).companion.recall(Progress(batch=2)).acks
+    (kept,) = shop.target.open(DIMENSION).change_log.read_state(Progress(batch=2)).acks
     assert (kept.code, kept.by, kept.reason, kept.at) == ("LEDGER-005", "me", "moved to tape", 5)
     assert shop.ledger.account(str(NAME)).acked == {"LEDGER-005": frozenset({"00000002"})}
 
@@ -392,8 +399,8 @@ def test_a_time_in_the_future_can_be_let_pass() -> None:
 # From the mark on.
 
 
-def seen(count: int) -> Recalled:
-    return Recalled({f"f{n}": SourceObject(f"f{n}", n, 1, 0) for n in range(count)})
+def seen(count: int) -> ChangeLogState:
+    return ChangeLogState({f"f{n}": SourceObject(f"f{n}", n, 1, 0) for n in range(count)})
 
 
 @pytest.mark.parametrize(
@@ -409,13 +416,13 @@ def test_great_tables_are_listed_from_the_mark_on_and_whole_once_in_a_while(
     count: int, hours: int, floor: int | None, start: str | None
 ) -> None:
     clock = [0]
-    books = Books(ledger=MemoryLedger(), now=lambda: clock[0], whole_every=2)
-    recalled, table = seen(count), MemoryTable(DIMENSION)
-    assert books.past("t", Progress(), recalled, floor).start is None
-    books.note("t", Past(), Taken(), recalled, Progress(), table)
+    ledger_writer = LedgerWriter(ledger=MemoryLedger(), now=lambda: clock[0], whole_every=2)
+    change_log_state, table = seen(count), MemoryTable(DIMENSION)
+    assert ledger_writer.past("t", Progress(), change_log_state, floor).start is None
+    ledger_writer.note("t", ObjectHistory(), ObjectSelection(), change_log_state, Progress(), table)
     clock[0] = hours
-    assert books.past("t", Progress(), recalled, floor).start == start
-    assert books.past("t", Progress(), recalled, floor, is_whole=True).start is None
+    assert ledger_writer.past("t", Progress(), change_log_state, floor).start == start
+    assert ledger_writer.past("t", Progress(), change_log_state, floor, is_whole=True).start is None
 
 
 @dataclass
@@ -424,9 +431,13 @@ class Tail(MemorySource):
 
     starts: list[str | None] = field(default_factory=list)
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         self.starts.append(past.start)
-        return MemorySource.take(self, dimension, past) if past.start is None else Taken(is_whole=False)
+        return (
+            MemorySource.select_objects(self, dimension, past)
+            if past.start is None
+            else ObjectSelection(is_whole=False)
+        )
 
 
 @pytest.mark.parametrize(("receipt", "starts"), [("1", ["00000001", None]), ("", ["00000001"])])
@@ -440,7 +451,7 @@ def test_where_a_notice_came_and_a_listing_of_a_part_has_nothing_all_is_listed(
     shop.run()
     shop.put(2)
     source.starts.clear()
-    monkeypatch.setattr(Books, "_start", lambda *_: "00000001")
+    monkeypatch.setattr(LedgerWriter, "_start", lambda *_: "00000001")
     queue = MemoryQueue([Notice(str(NAME), receipt)])
     apply_changes(replace(shop.job(), queue=queue, notices=queue.receive()), is_stopped=Once())
     assert source.starts == starts

@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger.full_loads import Naming
-from lakeward.core.ledger.objects import Past, SourceObject, is_suspicious, take, touched
+from lakeward.core.ledger.objects import ObjectHistory, SourceObject, is_suspicious, select_objects, touched
 
 TABLE = "shop.orders"
 
@@ -22,23 +22,23 @@ def named(*objects: SourceObject) -> dict[str, SourceObject]:
     return {item.name: item for item in objects}
 
 
-def past(*seen: SourceObject, **rest: Any) -> Past:
-    return Past(seen=named(*seen), last=seen[-1].name if seen else None, **rest)
+def past(*seen: SourceObject, **rest: Any) -> ObjectHistory:
+    return ObjectHistory(seen=named(*seen), last=seen[-1].name if seen else None, **rest)
 
 
-def raised(listed: list[SourceObject], known: Past, **rest: Any) -> AlarmRaised:
+def raised(listed: list[SourceObject], known: ObjectHistory, **rest: Any) -> AlarmRaised:
     """Return the alarm that a listing raises, which must say what to do."""
     with pytest.raises(AlarmRaised) as caught:
-        take(TABLE, listed, known, **rest)
+        select_objects(TABLE, listed, known, **rest)
     assert caught.value.todo
     assert caught.value.about
     return caught.value
 
 
-def let_pass(known: Past, alarm: AlarmRaised) -> Past:
+def let_pass(known: ObjectHistory, alarm: AlarmRaised) -> ObjectHistory:
     """Return what is known once an operator let an alarm pass."""
     acked = {**known.acked, alarm.code: known.passed(alarm.code) | set(alarm.about)}
-    return Past(
+    return ObjectHistory(
         seen=known.seen,
         floor=known.floor,
         last=known.last,
@@ -57,8 +57,8 @@ def test_a_late_object_that_was_let_pass_is_left_out_for_good_and_another_is_not
     listed = [found(1), found(3), found(4)]
     alarm = raised(listed, known)
     assert (alarm.code, alarm.about) == ("LEDGER-001", ("file1",))
-    taken = take(TABLE, listed, let_pass(known, alarm))
-    assert (taken.objects, taken.aside) == ((found(4),), (found(1),))
+    selection = select_objects(TABLE, listed, let_pass(known, alarm))
+    assert (selection.objects, selection.aside) == ((found(4),), (found(1),))
     assert raised([*listed, found(2)], let_pass(known, alarm)).about == ("file2",)
 
 
@@ -69,7 +69,9 @@ def test_an_object_of_equal_size_and_another_content_was_rewritten() -> None:
     known = past(found(1, etag="a"), found(2))
     alarm = raised([found(1, modified=5, etag="b"), found(2)], known)
     assert (alarm.code, alarm.found) == ("LEDGER-002", "it has 10 bytes as before, and another content")
-    assert take(TABLE, [found(1, modified=5, etag="a"), found(2, etag="b")], known).checked == {"file1": 5}
+    assert select_objects(TABLE, [found(1, modified=5, etag="a"), found(2, etag="b")], known).checked == {
+        "file1": 5
+    }
 
 
 def test_content_is_looked_at_where_time_alone_differs_and_once() -> None:
@@ -85,7 +87,7 @@ def test_a_rewritten_object_that_was_let_pass_is_an_alarm_when_it_is_rewritten_a
     known = past(found(1), found(2))
     alarm = raised([found(1, size=11), found(2)], known)
     passed = let_pass(known, alarm)
-    assert take(TABLE, [found(1, size=11), found(2)], passed).objects == ()
+    assert select_objects(TABLE, [found(1, size=11), found(2)], passed).objects == ()
     assert raised([found(1, size=12), found(2)], passed).about == ("file1 12 0",)
     assert touched([found(1, size=11), found(2)], passed) == []
 
@@ -97,23 +99,25 @@ def test_an_object_that_is_gone_before_it_was_applied_is_an_alarm() -> None:
     known = past(found(1), waiting=named(found(3), found(2)))
     alarm = raised([found(1), found(4)], known)
     assert (alarm.code, alarm.about) == ("LEDGER-003", ("file2", "file3"))
-    assert take(TABLE, [found(1), found(4)], let_pass(known, alarm)).objects == (found(4),)
+    assert select_objects(TABLE, [found(1), found(4)], let_pass(known, alarm)).objects == (found(4),)
 
 
 def test_an_object_that_waits_or_was_applied_meanwhile_is_not_gone() -> None:
-    assert take(TABLE, [found(1), found(2)], past(found(1), waiting=named(found(2)))).objects == (found(2),)
-    assert take(TABLE, [found(1)], past(found(1), found(2), waiting=named(found(2)))).objects == ()
+    assert select_objects(TABLE, [found(1), found(2)], past(found(1), waiting=named(found(2)))).objects == (
+        found(2),
+    )
+    assert select_objects(TABLE, [found(1)], past(found(1), found(2), waiting=named(found(2)))).objects == ()
 
 
 def test_what_sorts_before_the_text_from_which_on_names_were_listed_is_not_gone() -> None:
     """Folders may be named in another way since: a full listing finds what is in those."""
     known = past(found(1), found(3), floor=3, start="file3", waiting={"a4": replace(found(4), name="a4")})
-    assert take(TABLE, [found(3)], known).objects == ()
+    assert select_objects(TABLE, [found(3)], known).objects == ()
 
 
 def test_what_is_not_listed_because_it_precedes_the_mark_is_not_gone() -> None:
     known = past(found(1), found(3), floor=3, start="file3", waiting=named(found(2)))
-    assert take(TABLE, [found(3)], known).objects == ()
+    assert select_objects(TABLE, [found(3)], known).objects == ()
     later = past(found(1), found(3), floor=3, start="file3", waiting=named(found(4)))
     assert raised([found(3)], later).about == ("file4",)
 
@@ -141,28 +145,39 @@ def load(*numbers: int, series: str = "load") -> list[SourceObject]:
     ],
 )
 def test_a_number_that_is_missing_is_an_alarm(listed: list[SourceObject], about: str) -> None:
-    alarm = raised(listed, Past(), naming=Naming(number=number))
+    alarm = raised(listed, ObjectHistory(), naming=Naming(number=number))
     assert (alarm.code, alarm.about) == ("LEDGER-004", (about,))
-    assert take(TABLE, listed, let_pass(Past(), alarm), naming=Naming(number=number)).objects == tuple(listed)
+    assert select_objects(
+        TABLE, listed, let_pass(ObjectHistory(), alarm), naming=Naming(number=number)
+    ).objects == tuple(listed)
 
 
 def test_numbers_that_follow_each_other_are_no_gap() -> None:
-    assert len(take(TABLE, load(1, 2, 3), Past(), naming=Naming(number=number)).objects) == 3
+    assert len(select_objects(TABLE, load(1, 2, 3), ObjectHistory(), naming=Naming(number=number)).objects) == 3
     known = past(*load(1, 2))
-    assert take(TABLE, load(3), known, naming=Naming(number=number), keeps=False).objects == tuple(load(3))
-    assert len(take(TABLE, [*load(1), found(50, "changes")], Past(), naming=Naming(number=number)).objects) == 2
+    assert select_objects(TABLE, load(3), known, naming=Naming(number=number), keeps=False).objects == tuple(
+        load(3)
+    )
+    assert (
+        len(
+            select_objects(
+                TABLE, [*load(1), found(50, "changes")], ObjectHistory(), naming=Naming(number=number)
+            ).objects
+        )
+        == 2
+    )
 
 
 def test_a_gap_that_was_applied_long_ago_is_none_for_what_follows() -> None:
     known = past(*load(1, 3))
     changes = found(50, "changes")
-    assert take(TABLE, [*load(1, 3), changes], known, naming=Naming(number=number)).objects == (changes,)
-    assert take(TABLE, load(1, 3, 4), known, naming=Naming(number=number)).objects == tuple(load(4))
+    assert select_objects(TABLE, [*load(1, 3), changes], known, naming=Naming(number=number)).objects == (changes,)
+    assert select_objects(TABLE, load(1, 3, 4), known, naming=Naming(number=number)).objects == tuple(load(4))
     assert raised(load(1, 3, 6), known, naming=Naming(number=number)).found == "2 files before load/6 are missing"
 
 
 def test_a_gap_that_was_let_pass_does_not_cover_the_next() -> None:
-    known = let_pass(Past(), raised(load(1, 3), Past(), naming=Naming(number=number)))
+    known = let_pass(ObjectHistory(), raised(load(1, 3), ObjectHistory(), naming=Naming(number=number)))
     assert raised(load(1, 3, 5), known, naming=Naming(number=number)).about == ("load/5",)
 
 
@@ -178,15 +193,15 @@ def test_a_table_of_which_no_applied_object_is_left_stops() -> None:
 
 def test_an_emptied_prefix_that_was_let_pass_is_an_alarm_when_it_is_emptied_again() -> None:
     known = let_pass(past(found(1), found(2)), raised([], past(found(1), found(2))))
-    assert take(TABLE, [found(3)], known).objects == (found(3),)
-    later = Past(seen=named(found(1), found(2), found(3)), last="file3", acked=known.acked)
-    assert take(TABLE, [found(3)], later).objects == ()
+    assert select_objects(TABLE, [found(3)], known).objects == (found(3),)
+    later = ObjectHistory(seen=named(found(1), found(2), found(3)), last="file3", acked=known.acked)
+    assert select_objects(TABLE, [found(3)], later).objects == ()
     assert raised([], later).code == "LEDGER-005"
 
 
 def test_a_prefix_is_not_emptied_that_never_held_anything_or_whose_objects_go_into_an_archive() -> None:
-    assert take(TABLE, []).objects == ()
-    assert take(TABLE, [], past(found(1)), keeps=False).vanished == ()
+    assert select_objects(TABLE, []).objects == ()
+    assert select_objects(TABLE, [], past(found(1)), keeps=False).vanished == ()
 
 
 def test_from_the_mark_on_an_empty_listing_says_nothing_and_asks_for_all() -> None:
@@ -201,11 +216,11 @@ def test_from_the_mark_on_an_empty_listing_says_nothing_and_asks_for_all() -> No
 
 def test_applied_objects_that_go_and_come_back_are_told_once() -> None:
     known = past(found(1), found(2), found(3), vanished=frozenset({"file2"}))
-    assert take(TABLE, [found(3)], known).vanished == ("file1",)
-    back = take(TABLE, [found(2), found(3)], known)
+    assert select_objects(TABLE, [found(3)], known).vanished == ("file1",)
+    back = select_objects(TABLE, [found(2), found(3)], known)
     assert (back.returned, back.vanished) == (("file2",), ("file1",))
 
 
 def test_what_is_applied_and_not_in_the_archive_is_left_over() -> None:
-    taken = take(TABLE, [found(1), found(2)], past(found(1)), keeps=False)
-    assert (taken.leftovers, taken.objects) == ((found(1),), (found(2),))
+    selection = select_objects(TABLE, [found(1), found(2)], past(found(1)), keeps=False)
+    assert (selection.leftovers, selection.objects) == ((found(1),), (found(2),))

@@ -14,7 +14,14 @@ from lakeward.core.dimension import Ordered, Unbounded, Within
 from lakeward.core.errors import AlarmRaised, SourceError
 from lakeward.core.events import NO_SEQUENCE, Mark, Position
 from lakeward.core.ledger.full_loads import UNNAMED, Naming
-from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken, take, until_changed
+from lakeward.core.ledger.objects import (
+    Limits,
+    ObjectHistory,
+    ObjectSelection,
+    SourceObject,
+    select_objects,
+    until_changed,
+)
 from lakeward.core.merge.change_log import Record, floor
 
 
@@ -26,36 +33,38 @@ def named(*objects: SourceObject) -> dict[str, SourceObject]:
     return {item.name: item for item in objects}
 
 
-def seen(*objects: SourceObject, **rest: Any) -> Past:
+def seen(*objects: SourceObject, **rest: Any) -> ObjectHistory:
     """What is known once these objects are applied, in this order."""
-    return Past(seen=named(*objects), last=objects[-1].name if objects else None, **rest)
+    return ObjectHistory(seen=named(*objects), last=objects[-1].name if objects else None, **rest)
 
 
-def orders(taken: Taken) -> list[int]:
-    return [item.order for item in taken.objects]
+def orders(selection: ObjectSelection) -> list[int]:
+    return [item.order for item in selection.objects]
 
 
 def test_objects_are_taken_in_order_whatever_the_listing_has() -> None:
-    assert orders(take("shop.orders", [found(3), found(1), found(2)])) == [1, 2, 3]
+    assert orders(select_objects("shop.orders", [found(3), found(1), found(2)])) == [1, 2, 3]
 
 
 def test_what_was_seen_is_not_taken_again() -> None:
-    assert orders(take("shop.orders", [found(1), found(2)], seen(found(1)))) == [2]
+    assert orders(select_objects("shop.orders", [found(1), found(2)], seen(found(1)))) == [2]
 
 
 def test_a_batch_has_no_more_files_than_allowed_and_says_what_waits() -> None:
-    taken = take("shop.orders", [found(n) for n in range(1, 6)], Past(), Limits(files=2))
-    assert (orders(taken), taken.files_left, taken.bytes_left) == ([1, 2], 3, 30)
+    selection = select_objects("shop.orders", [found(n) for n in range(1, 6)], ObjectHistory(), Limits(files=2))
+    assert (orders(selection), selection.files_left, selection.bytes_left) == ([1, 2], 3, 30)
 
 
 def test_a_batch_has_no_more_bytes_than_allowed_and_at_least_one_file() -> None:
     listed = [found(1, 100), found(2, 5), found(3, 5), found(4, 5)]
-    assert orders(take("shop.orders", listed, Past(), Limits(bytes=10))) == [1]
-    assert orders(take("shop.orders", listed, seen(listed[0]), Limits(bytes=10))) == [2, 3]
+    assert orders(select_objects("shop.orders", listed, ObjectHistory(), Limits(bytes=10))) == [1]
+    assert orders(select_objects("shop.orders", listed, seen(listed[0]), Limits(bytes=10))) == [2, 3]
 
 
 def test_a_small_file_never_passes_a_great_one() -> None:
-    assert orders(take("shop.orders", [found(1, 5), found(2, 100), found(3, 5)], Past(), Limits(bytes=10))) == [1]
+    assert orders(
+        select_objects("shop.orders", [found(1, 5), found(2, 100), found(3, 5)], ObjectHistory(), Limits(bytes=10))
+    ) == [1]
 
 
 @given(st.lists(st.integers(1, 40), unique=True), st.integers(1, 5), st.integers(1, 60), st.randoms())
@@ -65,29 +74,29 @@ def test_batch_after_batch_everything_is_taken_once_in_order(
     listed = [found(number, size=number) for number in numbers]
     random.shuffle(listed)
     known: list[SourceObject] = []
-    taken: list[int] = []
-    while batch := take("shop.orders", listed, seen(*known), Limits(files, size)).objects:
+    selection: list[int] = []
+    while batch := select_objects("shop.orders", listed, seen(*known), Limits(files, size)).objects:
         known += batch
-        taken += [item.order for item in batch]
-    assert taken == sorted(numbers)
+        selection += [item.order for item in batch]
+    assert selection == sorted(numbers)
 
 
 def test_an_unseen_object_at_or_below_the_floor_is_an_alarm() -> None:
     with pytest.raises(AlarmRaised, match=r"1 file appeared below the mark") as raised:
-        take("shop.orders", [found(1), found(2), found(3)], seen(found(1), found(3), floor=3))
+        select_objects("shop.orders", [found(1), found(2), found(3)], seen(found(1), found(3), floor=3))
     assert raised.value.code == "LEDGER-001"
     assert "file2; nothing may come before file3 any more" in str(raised.value.found)
     assert "Nothing was applied" in str(raised.value.todo)
 
 
 def test_an_unseen_object_above_the_floor_is_taken_and_told_as_late() -> None:
-    taken = take("shop.orders", [found(n) for n in range(1, 5)], seen(found(1), found(3), floor=1))
-    assert (orders(taken), taken.late) == ([2, 4], ("file2",))
+    selection = select_objects("shop.orders", [found(n) for n in range(1, 5)], seen(found(1), found(3), floor=1))
+    assert (orders(selection), selection.late) == ([2, 4], ("file2",))
 
 
 def test_applied_objects_that_are_gone_are_no_alarm_while_another_is_there() -> None:
-    taken = take("shop.orders", [found(3), found(4)], seen(found(1), found(3), floor=3))
-    assert (orders(taken), taken.vanished) == ([4], ("file1",))
+    selection = select_objects("shop.orders", [found(3), found(4)], seen(found(1), found(3), floor=3))
+    assert (orders(selection), selection.vanished) == ([4], ("file1",))
 
 
 def record(batch: int, order: int, sequence: int) -> Record:
@@ -120,21 +129,23 @@ def test_nothing_appears_below_what_came_without_times_once_there_are_times() ->
 
 def test_a_seen_object_of_another_size_is_an_alarm() -> None:
     with pytest.raises(AlarmRaised, match="file1 was rewritten after it was applied") as raised:
-        take("shop.orders", [found(1, size=11)], seen(found(1, size=10)))
+        select_objects("shop.orders", [found(1, size=11)], seen(found(1, size=10)))
     assert raised.value.code == "LEDGER-002"
     assert raised.value.found == "it had 10 bytes when it was applied and has 11 now"
 
 
 def test_a_table_that_begins_behind_an_archived_object_is_an_alarm_unless_a_full_load_is_there() -> None:
     with pytest.raises(AlarmRaised, match="the archive has files of it that it never applied") as raised:
-        take("shop.orders", [found(2)], keeps=False, archived="file1")
+        select_objects("shop.orders", [found(2)], keeps=False, archived="file1")
     assert (raised.value.code, raised.value.about) == ("LEDGER-006", ("file1",))
     with pytest.raises(AlarmRaised):
-        take("shop.orders", [], keeps=False, archived="file1")
+        select_objects("shop.orders", [], keeps=False, archived="file1")
     load = Naming(is_load=lambda name: name == "file2")
-    acked = Past(acked={"LEDGER-006": frozenset({"file1"})})
-    for past, naming in ((Past(), load), (acked, UNNAMED)):
-        assert orders(take("shop.orders", [found(2)], past, naming=naming, keeps=False, archived="file1")) == [2]
+    acked = ObjectHistory(acked={"LEDGER-006": frozenset({"file1"})})
+    for past, naming in ((ObjectHistory(), load), (acked, UNNAMED)):
+        assert orders(
+            select_objects("shop.orders", [found(2)], past, naming=naming, keeps=False, archived="file1")
+        ) == [2]
 
 
 @pytest.mark.parametrize(
@@ -148,27 +159,27 @@ def test_names_that_tell_another_order_than_before_stop_the_table(listed: list[S
     """Rows have the places of then: they would count as older or newer than they are, or as copies of others."""
     past = seen(found(1, name="n5"), found(2, name="n6"))
     with pytest.raises(SourceError) as raised:
-        take("shop.orders", listed, past, keeps=False)
+        select_objects("shop.orders", listed, past, keeps=False)
     assert raised.value.found == words
     acked = replace(past, acked={"LEDGER-001": frozenset(item.name for item in listed)})
-    assert take("shop.orders", listed, acked, keeps=False).objects == ()
+    assert select_objects("shop.orders", listed, acked, keeps=False).objects == ()
 
 
 def test_a_seen_object_that_was_only_touched_is_no_alarm() -> None:
-    assert take("shop.orders", [found(1, modified=5)], seen(found(1, modified=4))) == Taken()
+    assert select_objects("shop.orders", [found(1, modified=5)], seen(found(1, modified=4))) == ObjectSelection()
 
 
 def test_two_objects_of_one_place_stop_the_table() -> None:
     with pytest.raises(SourceError, match="cannot be told from their names") as refused:
-        take("shop.orders", [found(1, name="a.csv"), found(1, name="a.csv.gz")])
+        select_objects("shop.orders", [found(1, name="a.csv"), found(1, name="a.csv.gz")])
     assert refused.value.found == "found a.csv and a.csv.gz"
 
 
 def test_what_changed_while_it_was_read_waits_with_all_behind_it() -> None:
-    taken = Taken((found(1), found(2), found(3)), files_left=1, bytes_left=7, others=("notes",))
+    selection = ObjectSelection((found(1), found(2), found(3)), files_left=1, bytes_left=7, others=("notes",))
     now = named(found(1), found(2, size=99), found(3))
     left = (found(2), found(3))
-    kept = Taken((found(1),), files_left=3, bytes_left=27, others=("notes",), left=left)
-    assert until_changed(taken, now) == kept
-    assert until_changed(taken, named(*taken.objects)) == taken
-    assert until_changed(taken, {}).objects == ()
+    kept = ObjectSelection((found(1),), files_left=3, bytes_left=27, others=("notes",), left=left)
+    assert until_changed(selection, now) == kept
+    assert until_changed(selection, named(*selection.objects)) == selection
+    assert until_changed(selection, {}).objects == ()

@@ -12,11 +12,11 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.history.options import History, Shown
-from lakeward.core.ledger.objects import ObjectState, Past, SourceObject, Taken
-from lakeward.core.ledger.writer import Books
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, ObjectState, SourceObject
+from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.pipeline.job import Beside, Job
 from lakeward.core.pipeline.steps import apply_changes
-from lakeward.core.ports import Standing
+from lakeward.core.ports import TableState
 from lakeward.core.schema import Column, Schema, Type
 
 NAME, VERSIONS = TableName("shop", "item"), TableName("shop", "item_history")
@@ -31,8 +31,8 @@ class Archiving(MemorySource):
 
     moved: set[str] = field(default_factory=set)
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        return replace(MemorySource.take(self, dimension, past), leftovers=tuple(past.seen.values()))
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        return replace(MemorySource.select_objects(self, dimension, past), leftovers=tuple(past.seen.values()))
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         self.moved |= {item.name for item in objects}
@@ -42,13 +42,13 @@ class Archiving(MemorySource):
 class Shop:
     def __init__(self) -> None:
         self.source, self.target, self.ledger = Archiving(), MemoryTarget(), MemoryLedger()
-        books = Books(ledger=self.ledger, now=lambda: 0)
+        ledger_writer = LedgerWriter(ledger=self.ledger, now=lambda: 0)
         self.mirror, self.history = (
             Job(
                 dimension=one,
                 source=self.source,
                 opened=self.target.open(one),
-                books=books,
+                ledger_writer=ledger_writer,
                 beside=[Beside(str(other.name), partial(self.target.standing, other))],
             )
             for one, other in ((MIRROR, HISTORY), (HISTORY, MIRROR))
@@ -103,14 +103,14 @@ def test_of_a_table_that_was_made_anew_the_ledger_is_not_believed() -> None:
 
 
 def test_nothing_is_moved_where_it_cannot_be_told_what_the_other_has() -> None:
-    def unreadable() -> Standing:
+    def unreadable() -> TableState:
         raise TableError("the catalog does not answer")
 
     shop = Shop()
     shop.deliver(1)
     apply_changes(shop.mirror)
     apply_changes(replace(shop.history, beside=[Beside(str(NAME), unreadable)]))
-    apply_changes(replace(shop.history, books=None))
+    apply_changes(replace(shop.history, ledger_writer=None))
     assert shop.source.moved == set()
 
 

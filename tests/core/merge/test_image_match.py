@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Dimension, Match, TableName
-from lakeward.core.errors import ConfigError, MendError, SchemaConflict
+from lakeward.core.errors import ConfigError, RepairError, SchemaConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Memory
 from lakeward.core.merge.delivery import Delivery, Resolution, Settled
@@ -73,9 +73,9 @@ def test_an_update_that_does_not_send_its_row_whole_takes_none_away() -> None:
 
 
 def test_a_row_that_a_person_mends_cannot_take_another_away() -> None:
-    mended = event(1, DELETE, a=1.0, b=None)
-    with pytest.raises(MendError, match="is an update or a delete"):
-        match(DIMENSION, {}, Memory(), Delivery(number=1, resolutions=[Resolution(mended.position, mended)]))
+    repaired = event(1, DELETE, a=1.0, b=None)
+    with pytest.raises(RepairError, match="is an update or a delete"):
+        match(DIMENSION, {}, Memory(), Delivery(number=1, resolutions=[Resolution(repaired.position, repaired)]))
 
 
 def test_a_format_that_takes_away_no_row_by_its_image_is_refused() -> None:

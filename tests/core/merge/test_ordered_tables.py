@@ -13,10 +13,10 @@ from model_laws import Player
 
 from lakeward.adapters.memory import Frame, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Ties, Unbounded
-from lakeward.core.errors import ConfigError, MendError
+from lakeward.core.errors import ConfigError, RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History, Kind
-from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.objects import ObjectSelection
 from lakeward.core.merge.change_log import UNPLACED, Reason, Reject
 from lakeward.core.merge.delivery import Delivery, Resolution, record_of
 from lakeward.core.merge.settle import settle
@@ -64,7 +64,7 @@ def test_a_mended_row_that_got_its_place_and_may_mean_one_of_two_is_refused(reas
     bad = Reject(Position(1, LOAD_SEQUENCE, 3, 1), reason, ((1,), (2,)))
     player.deliver([event(Operation.INSERT, 1, a=0, b=0), second], [bad])
     moved = replace(event(Operation.UPDATE, 3, a=3, b=3), key=(2,), old_key=(1,))
-    with pytest.raises(MendError, match="may mean one of two rows"):
+    with pytest.raises(RepairError, match="may mean one of two rows"):
         player.deliver(resolutions=[Resolution(bad.position, moved)])
 
 
@@ -124,8 +124,8 @@ def test_what_comes_at_the_place_of_a_row_is_held_against_what_that_tells() -> N
 class Halves(MemorySource):
     """A source whose deletes and inserts are halves of key changes."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, facts=replace(batch.facts, key_halves=len(batch.facts.operations)))
 
 

@@ -11,12 +11,12 @@ from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.checks.source_clock import Backwards
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded, Within
-from lakeward.core.errors import MendError, SchemaConflict
+from lakeward.core.errors import RepairError, SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.pipeline.job import Job, Settlement
-from lakeward.core.pipeline.steps import apply_changes, mend, release
-from lakeward.core.ports import Mended
+from lakeward.core.pipeline.steps import apply_changes, release, repair_row
+from lakeward.core.ports import RepairedRow
 from lakeward.core.progress import Progress
 from lakeward.core.quarantine.repair import may_give, must_give
 from lakeward.core.reporting.alarms import alarms
@@ -155,12 +155,12 @@ def test_a_row_without_a_sequence_is_mended_by_one() -> None:
     assert must_give(DIMENSION, replace(entry, sequence=FIRST)) == {"time"}
     cells = {"id": "1", "a": "2"}
     for given, words in (({"time": "7"}, "its commit time is known"), ({}, "its sequence is not given")):
-        wrong = replace(entry, mended=Mended(operation=Operation.UPDATE, cells=cells, **given))
-        with pytest.raises(MendError, match=words):
-            mend(job, [wrong])
-    right = Mended(operation=Operation.UPDATE, cells=cells, sequence=str(FIRST + 2))
-    mend(job, [replace(entry, mended=right)])
-    release(job, Settlement(mended=job.opened.quarantine.entries(progress(job))))
+        wrong = replace(entry, repaired=RepairedRow(operation=Operation.UPDATE, cells=cells, **given))
+        with pytest.raises(RepairError, match=words):
+            repair_row(job, [wrong])
+    right = RepairedRow(operation=Operation.UPDATE, cells=cells, sequence=str(FIRST + 2))
+    repair_row(job, [replace(entry, repaired=right)])
+    release(job, Settlement(repaired=job.opened.quarantine.entries(progress(job))))
     assert row(job).cells["a"] == 3
 
 

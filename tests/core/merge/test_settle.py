@@ -8,7 +8,7 @@ import pytest
 from model_laws import Player
 
 from lakeward.core.dimension import Dimension, Lateness, TableName, Unbounded, Within
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.delivery import Resolution
@@ -53,7 +53,7 @@ def test_a_mended_row_that_may_mean_one_of_two_is_refused() -> None:
     """Held again under its position, it would count as settled: its key would be free, and the row nowhere."""
     player, move = with_two_rows(), key_change(2)
     player.deliver(rejects=[Reject(move.position, Reason.CAST, move.keys)])
-    with pytest.raises(MendError, match="may mean one of two rows"):
+    with pytest.raises(RepairError, match="may mean one of two rows"):
         player.deliver(resolutions=[Resolution(move.position, move)])
     assert set(player.memory.holds) == {move.position}
 

@@ -12,11 +12,11 @@ from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict, TableError
 from lakeward.core.history.options import History
 from lakeward.core.ledger.objects import ObjectState
-from lakeward.core.ledger.writer import Books
+from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.operations.adopt import adopt, ask
 from lakeward.core.pipeline.job import Job
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Foreign
+from lakeward.core.ports import Commit, ExternalTable
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
@@ -26,32 +26,32 @@ DIMENSION = Dimension(name=NAME, schema=SCHEMA, key=("id",))
 
 
 @dataclass
-class Theirs:
+class ExternalTableReader:
     """A table of another job, and what was made of it."""
 
-    found: Foreign = field(default_factory=lambda: Foreign(state="7", schema=SCHEMA, rows=3))
+    found: ExternalTable = field(default_factory=lambda: ExternalTable(state="7", schema=SCHEMA, rows=3))
     adopted: list[tuple[MergePlan, Progress]] = field(default_factory=list)
 
-    def look(self) -> Foreign:
+    def look(self) -> ExternalTable:
         return self.found
 
-    def adopt(self, foreign: Foreign, plan: MergePlan, progress: Progress) -> Commit:
+    def adopt(self, foreign: ExternalTable, plan: MergePlan, progress: Progress) -> Commit:
         assert foreign == self.found
         self.adopted.append((plan, progress))
         return Commit("8", 0, 0)
 
 
-def job(theirs: Theirs | None) -> Job[object]:
+def job(theirs: ExternalTableReader | None) -> Job[object]:
     source = MemorySource()
     for place in (1, 2, 3):
         source.put(NAME, place, [])
     opened = replace(MemoryTarget().open(DIMENSION), adoption=theirs)
-    books = Books(ledger=MemoryLedger(), now=lambda: 0)
-    return Job(dimension=DIMENSION, source=source, opened=opened, books=books)
+    ledger_writer = LedgerWriter(ledger=MemoryLedger(), now=lambda: 0)
+    return Job(dimension=DIMENSION, source=source, opened=opened, ledger_writer=ledger_writer)
 
 
 def test_it_goes_on_behind_the_last_object_that_was_applied() -> None:
-    theirs = Theirs()
+    theirs = ExternalTableReader()
     made = job(theirs)
     asked = ask(made, "00000002")
     assert [item.name for item in asked.applied] == ["00000001", "00000002"]
@@ -61,22 +61,22 @@ def test_it_goes_on_behind_the_last_object_that_was_applied() -> None:
     ((plan, progress),) = theirs.adopted
     assert (progress.batch, progress.rows, progress.object, progress.key) == (1, 3, "00000002", ("id",))
     assert [found.object.name for found in plan.facts.objects] == ["00000001", "00000002"]
-    assert made.books is not None
-    states = {record.object.name: record.state for record in made.books.ledger.objects(str(NAME))}
+    assert made.ledger_writer is not None
+    states = {record.object.name: record.state for record in made.ledger_writer.ledger.objects(str(NAME))}
     assert states == dict.fromkeys(("00000001", "00000002"), ObjectState.APPLIED)
 
 
 def test_without_a_last_object_none_was_applied() -> None:
-    assert len(ask(job(Theirs()), None).behind) == 3
+    assert len(ask(job(ExternalTableReader()), None).behind) == 3
     with pytest.raises(ConfigError, match="there are 3, from 00000001 to 00000003"):
-        ask(job(Theirs()), "00000009")
+        ask(job(ExternalTableReader()), "00000009")
 
 
 def test_of_a_table_without_a_key_it_is_said_that_rows_would_stand_twice() -> None:
-    bare = replace(job(Theirs()), dimension=replace(DIMENSION, key=()))
+    bare = replace(job(ExternalTableReader()), dimension=replace(DIMENSION, key=()))
     (caution,) = ask(bare, None).cautions
     assert "of a file that waits each row becomes a new one" in caution
-    assert ask(job(Theirs()), None).cautions == ()
+    assert ask(job(ExternalTableReader()), None).cautions == ()
 
 
 def test_a_format_that_takes_over_nothing_refuses_by_name() -> None:
@@ -86,9 +86,11 @@ def test_a_format_that_takes_over_nothing_refuses_by_name() -> None:
 
 def test_all_reasons_are_told_at_once() -> None:
     other = Schema((Column("note", Type("int")),))
-    found = Foreign(state="7", schema=other, rows=3, null_keys=1, twice=2, example="4", refused=["it is of stone"])
+    found = ExternalTable(
+        state="7", schema=other, rows=3, null_keys=1, twice=2, example="4", refused=["it is of stone"]
+    )
     with pytest.raises(TableError) as refused:
-        ask(job(Theirs(found)), None)
+        ask(job(ExternalTableReader(found)), None)
     said = str(refused.value.found)
     for reason in (
         "it is of stone",
@@ -101,7 +103,7 @@ def test_all_reasons_are_told_at_once() -> None:
 
 
 def test_a_history_is_made_of_no_rows_whose_beginning_nobody_knows() -> None:
-    made = replace(job(Theirs()), dimension=replace(DIMENSION, history=History()))
+    made = replace(job(ExternalTableReader()), dimension=replace(DIMENSION, history=History()))
     with pytest.raises(TableError) as refused:
         ask(made, None)
     assert "it is to be a history" in str(refused.value.found)
@@ -109,7 +111,7 @@ def test_a_history_is_made_of_no_rows_whose_beginning_nobody_knows() -> None:
 
 def test_an_adopted_table_does_not_find_its_rows_by_their_images_later() -> None:
     """They have no places: nothing tells the one of equal ones that goes, in files that are written anew."""
-    theirs, bare = Theirs(), replace(DIMENSION, key=())
+    theirs, bare = ExternalTableReader(), replace(DIMENSION, key=())
     made = replace(job(theirs), dimension=bare)
     adopt(made, ask(made, "00000003"))
     ((_, progress),) = theirs.adopted

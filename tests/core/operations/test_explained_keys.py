@@ -17,7 +17,7 @@ from lakeward.adapters.memory import MemoryTable
 from lakeward.core.dimension import Dimension, Lateness, TableName, Unbounded
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import History, Kind
-from lakeward.core.merge.change_log import Base, Reason
+from lakeward.core.merge.change_log import BaseRow, Reason
 from lakeward.core.merge.counts import Counts, Verdict
 from lakeward.core.merge.effects import REMOVED, Effect, Effects, effect_of
 from lakeward.core.merge.fold import Row, apply
@@ -69,11 +69,11 @@ def test_effects_leave_the_row_that_a_fold_leaves_after_each_event_that_comes(
         events = sorted({e.position: e for e in source.events if key in e.keys or not e.keys}.values(), key=placed)
         base = random.choice([None, Row(dict.fromkeys(SCHEMA.names, -1), Position(0, 0, 0, 0))])
         effects = Effects(REMOVED if base is None else Effect(base.cells, replaces=True), len(events))
-        taken: list[ChangeEvent] = []
+        selection: list[ChangeEvent] = []
         for place in random.sample(range(len(events)), len(events)):
             effects.put(place, effect_of(events[place], SCHEMA.names))
-            taken.append(events[place])
-            row = apply(dimension, {} if base is None else {key: base}, taken).rows.get(key)
+            selection.append(events[place])
+            row = apply(dimension, {} if base is None else {key: base}, selection).rows.get(key)
             assert effects.row == (None if row is None or row.deleted else row.cells)
 
 
@@ -209,7 +209,7 @@ def known(*events: Remembered, row: Row | None = None, refused: tuple[Refused, .
         remembered=events,
         refused=refused,
         stored=stored,
-        base=Base((1,), BARE, 1),
+        base=BaseRow((1,), BARE, 1),
     )
 
 
@@ -373,6 +373,6 @@ def test_of_a_swap_each_key_tells_the_cells_of_the_row_that_came() -> None:
 
 
 def test_a_row_in_part_that_waits_tells_what_it_sends() -> None:
-    (step,) = explain(ITEM, replace(known(remembered(5, 1, a=7)), base=Base((1,), None, 1))).steps
+    (step,) = explain(ITEM, replace(known(remembered(5, 1, a=7)), base=BaseRow((1,), None, 1))).steps
     assert (step.verdict, step.unset) == (Verdict.WAITING, ("b",))
     assert step.changes == {"id": (UNSET, 1), "a": (UNSET, 7)}

@@ -13,12 +13,12 @@ from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.operations.maintain import maintain
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.steps import apply_changes
-from lakeward.core.ports import Care
+from lakeward.core.ports import MaintenancePolicy
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")
 DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
-CARE = Care(deleted=None, small=None, file_size=1, keep=None, keep_last=1, orphans=None)
+CARE = MaintenancePolicy(deleted=None, small=None, file_size=1, keep=None, keep_last=1, orphans=None)
 
 
 class StagingSource(MemorySource):

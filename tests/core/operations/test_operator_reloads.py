@@ -13,11 +13,11 @@ from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SchemaConflict, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History
-from lakeward.core.ledger.full_loads import Told
+from lakeward.core.ledger.full_loads import LoadStatus
 from lakeward.core.ledger.objects import Limits, SourceObject
-from lakeward.core.ledger.writer import Books
+from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.operations.acknowledge import ack
-from lakeward.core.operations.reload import ask, complete, withdraw, write_down
+from lakeward.core.operations.reload import ask, complete, record_decision, withdraw
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.job import Idle, Job
 from lakeward.core.pipeline.preparation import prepare
@@ -41,9 +41,13 @@ class Shop:
 
     def job(self) -> Job[Any]:
         opened = self.target.open(self.dimension)
-        books = Books(ledger=self.ledger, now=lambda: self.clock)
+        ledger_writer = LedgerWriter(ledger=self.ledger, now=lambda: self.clock)
         return Job(
-            dimension=self.dimension, source=self.source, opened=opened, books=books, statistics=self.statistics
+            dimension=self.dimension,
+            source=self.source,
+            opened=opened,
+            ledger_writer=ledger_writer,
+            statistics=self.statistics,
         )
 
     def put(self, order: int, rows: Mapping[int, int], modified: int) -> None:
@@ -67,7 +71,7 @@ class Shop:
 
     def reload(self, **rest: Any) -> Any:
         asked = ask(self.job(), by="me", reason=None, at=self.clock, **rest)
-        write_down(self.job(), asked.word)
+        record_decision(self.job(), asked.word)
         return asked
 
     @property
@@ -130,7 +134,7 @@ def test_changes_before_a_load_that_is_there_are_never_applied_unless_an_operato
     assert [item.order for item in other.behind] == [70, 110]
     with pytest.raises(ConfigError, match="no file of its changes"):
         ask(shop.job(), by="me", reason=None, at=1, first="00000001")
-    write_down(shop.job(), asked.word)
+    record_decision(shop.job(), asked.word)
     assert shop.run().rows == {1: 8, 2: 7}
 
 
@@ -332,18 +336,18 @@ S = 1_000_000
 
 
 def test_statistics_of_the_task_complete_a_reload(shop: Shop) -> None:
-    shop.statistics = MemoryStatistics({NAME: Told(began=90 * S, rows=1)})
+    shop.statistics = MemoryStatistics({NAME: LoadStatus(began=90 * S, rows=1)})
     shop.reload()
     shop.put(1, {1: 7}, 100 * S)
     assert shop.run().rows == {1: 10, 2: 2}, "it has not ended"
     assert "has not ended" in shop.awaited.until
-    shop.statistics.loads[NAME] = Told(began=90 * S, ended=100 * S, rows=1)
+    shop.statistics.loads[NAME] = LoadStatus(began=90 * S, ended=100 * S, rows=1)
     assert shop.run().rows == {1: 7}
     assert shop.awaited is None
 
 
 def test_a_load_of_fewer_rows_than_its_task_wrote_stops_the_table_until_it_is_let_pass(nights: Shop) -> None:
-    nights.statistics = MemoryStatistics({NAME: Told(began=90 * S, ended=110 * S, rows=4)})
+    nights.statistics = MemoryStatistics({NAME: LoadStatus(began=90 * S, ended=110 * S, rows=4)})
     nights.put(1, {1: 5, 2: 5, 3: 5}, 100 * S)
     with pytest.raises(AlarmRaised) as raised:
         nights.run()
@@ -357,21 +361,21 @@ def test_a_load_of_fewer_rows_than_its_task_wrote_stops_the_table_until_it_is_le
 
 @pytest.mark.parametrize("rows", [None, 2, 3])
 def test_a_load_of_as_many_rows_as_its_task_wrote_is_no_alarm(nights: Shop, rows: int | None) -> None:
-    nights.statistics = MemoryStatistics({NAME: Told(began=90 * S, ended=110 * S, rows=rows)})
+    nights.statistics = MemoryStatistics({NAME: LoadStatus(began=90 * S, ended=110 * S, rows=rows)})
     nights.put(1, {1: 5, 2: 5, 3: 5}, 100 * S)
     assert nights.run().rows == {1: 5, 2: 5, 3: 5}
 
 
 def test_statistics_of_another_load_count_no_rows(nights: Shop) -> None:
     """An operator said that this one is complete; what the task told of the last one has nothing to do with it."""
-    nights.statistics = MemoryStatistics({NAME: Told(began=1, ended=2 * S, rows=4)})
+    nights.statistics = MemoryStatistics({NAME: LoadStatus(began=1, ended=2 * S, rows=4)})
     nights.put(1, {1: 5, 2: 5, 3: 5}, 100 * S)
     complete(nights.job(), by="me", at=1)
     assert nights.run().rows == {1: 5, 2: 5, 3: 5}
 
 
 class Unreachable(MemoryStatistics):
-    def full_load(self, table: TableName) -> Told | None:
+    def full_load(self, table: TableName) -> LoadStatus | None:
         raise SourceError(f"{table}: no answer")
 
 
@@ -428,13 +432,13 @@ def test_a_truncate_lists_the_files_of_its_table_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, moment: str, is_gone: bool
 ) -> None:
     listings: list[Any] = []
-    take = MemorySource.take
+    take = MemorySource.select_objects
 
     def listed(self: MemorySource, *arguments: Any) -> Any:
         listings.append(arguments)
         return take(self, *arguments)
 
-    monkeypatch.setattr(MemorySource, "take", listed)
+    monkeypatch.setattr(MemorySource, "select_objects", listed)
     if moment != "now":
         shop.put(70, {2: 70}, 70)
     if is_gone:

@@ -11,14 +11,14 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.objects import ObjectState
-from lakeward.core.ledger.writer import Books
+from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.operations.reload import ask as ask_for_a_load
-from lakeward.core.operations.reload import withdraw, write_down
+from lakeward.core.operations.reload import record_decision, withdraw
 from lakeward.core.operations.rollback import ask, roll_back, versions
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.steps import apply_changes
-from lakeward.core.ports import Ack
+from lakeward.core.ports import Acknowledgement
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")
@@ -33,7 +33,7 @@ def job() -> Job[object]:
         dimension=DIMENSION,
         source=source,
         opened=target.open(DIMENSION),
-        books=Books(ledger=MemoryLedger(), now=lambda: 0),
+        ledger_writer=LedgerWriter(ledger=MemoryLedger(), now=lambda: 0),
     )
     for place in (1, 2, 3):
         source.put(NAME, place, [inserted(place)])
@@ -52,15 +52,15 @@ def source_of(job: Job[object]) -> MemorySource:
 
 
 def states(job: Job[object]) -> list[tuple[str, ObjectState]]:
-    assert job.books is not None
-    return [(record.object.name, record.state) for record in job.books.ledger.objects(str(NAME))]
+    assert job.ledger_writer is not None
+    return [(record.object.name, record.state) for record in job.ledger_writer.ledger.objects(str(NAME))]
 
 
 def test_the_ledger_is_that_of_then_and_the_next_run_applies_what_follows(job: Job[object]) -> None:
     assert [version.name for version in versions(job)] == ["2", "1"]
-    undone = ask(job, "1")
-    assert ([found.object.name for found in undone.objects], undone.batches) == (["00000002", "00000003"], 2)
-    assert roll_back(job, undone).progress.batch == 1
+    preview = ask(job, "1")
+    assert ([found.object.name for found in preview.objects], preview.batches) == (["00000002", "00000003"], 2)
+    assert roll_back(job, preview).progress.batch == 1
     assert states(job) == [("00000001", ObjectState.APPLIED)]
     assert apply_changes(job).applied == 2
     assert job.opened.table.standing().progress.rows == 3
@@ -89,15 +89,15 @@ def test_objects_that_are_gone_are_named_before_anything_is_changed(job: Job[obj
 
 def test_a_load_that_was_asked_for_since_is_not_forgotten(job: Job[object]) -> None:
     asked = ask_for_a_load(job, by="ann", reason=None, at=1, first=None)
-    write_down(job, asked.word)
+    record_decision(job, asked.word)
     with pytest.raises(ConfigError, match="a reload was asked for after 2"):
         ask(job, "2")
     withdraw(job, by="ann", reason=None, at=2)
-    assert [type(word).__name__ for word in ask(job, "2").words] == ["Reload", "Reload"]
+    assert [type(word).__name__ for word in ask(job, "2").words] == ["ReloadRequest", "ReloadRequest"]
 
 
 def test_what_a_person_did_since_is_told(job: Job[object]) -> None:
     truncate_at(job, "now", by="ann", reason=None, at=1)
-    undone = ask(job, "2")
-    assert (undone.batches, undone.by_hand) == (2, 1)
-    assert [word.code for word in undone.words if isinstance(word, Ack)] == ["LEDGER-005"]
+    preview = ask(job, "2")
+    assert (preview.batches, preview.by_hand) == (2, 1)
+    assert [word.code for word in preview.words if isinstance(word, Acknowledgement)] == ["LEDGER-005"]

@@ -9,19 +9,19 @@ import pytest
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.pipeline.consistent_read import read_steadily
-from lakeward.core.ports import Standing
+from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 
 NAME = TableName("shop", "item")
 
 
-def at(*batches: int) -> Callable[[], Standing]:
+def at(*batches: int) -> Callable[[], TableState]:
     """Return looks at a table that is at these batches, one after the other."""
     found: Iterator[int] = iter(batches)
-    return lambda: Standing(Progress(batch=next(found)), None)
+    return lambda: TableState(Progress(batch=next(found)), None)
 
 
-def read(found: Standing) -> int:
+def read(found: TableState) -> int:
     """Read what stands beside a table at batch 7."""
     if found.progress.batch != 7:
         raise TableError(f"the table was rolled back to batch {found.progress.batch}")

@@ -11,7 +11,7 @@ import pytest
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Deletes, Dimension, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Taken
+from lakeward.core.ledger.objects import ObjectSelection
 from lakeward.core.merge.change_log import Hold, Reason
 from lakeward.core.pipeline.direct_load import load_writer
 from lakeward.core.pipeline.discovery import look
@@ -45,10 +45,10 @@ class Loads:
 class Asking(MemorySource):
     """Lets every batch be written as it is read."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
-        if taken.load_writer is not None:
-            assert taken.load_writer(dimension.schema, object()) is None
-        return MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
+        if selection.load_writer is not None:
+            assert selection.load_writer(dimension.schema, object()) is None
+        return MemorySource.read(self, dimension, selection, epoch)
 
 
 def job(dimension: Dimension, source: MemorySource, table: MemoryTable, loads: Loads) -> Job[Any]:
@@ -88,7 +88,9 @@ def test_no_later_batch_is_while_a_key_is_held() -> None:
     seen = look(own)
     hold = Hold(Position(1, LOAD_SEQUENCE, 1, 2), (("key",),), Reason.CAST, 1)
     assert load_writer(own, seen, 1) is not None
-    assert load_writer(own, replace(seen, recalled=replace(seen.recalled, holds=(hold,))), 1) is None
+    assert (
+        load_writer(own, replace(seen, change_log_state=replace(seen.change_log_state, holds=(hold,))), 1) is None
+    )
 
 
 def test_the_first_batch_is_planned_from_its_columns_alone() -> None:

@@ -13,26 +13,26 @@ from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, Me
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, LockedError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
-from lakeward.core.ledger.writer import Books
+from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.operations.acknowledge import ack
 from lakeward.core.operations.adopt import adopt
 from lakeward.core.operations.adopt import ask as ask_to_adopt
 from lakeward.core.operations.maintain import maintain
 from lakeward.core.operations.reload import ask as ask_for_a_load
-from lakeward.core.operations.reload import complete, withdraw, write_down
+from lakeward.core.operations.reload import complete, record_decision, withdraw
 from lakeward.core.operations.rollback import ask, roll_back
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.job import Job, Settlement
-from lakeward.core.pipeline.steps import apply_changes, mend, release
+from lakeward.core.pipeline.steps import apply_changes, release, repair_row
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Care, Commit, Entry, Foreign, LayoutChange, Mended
+from lakeward.core.ports import Commit, Entry, ExternalTable, LayoutChange, MaintenancePolicy, RepairedRow
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")
 DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
-CARE = Care(deleted=None, small=None, file_size=1, keep=1, keep_last=1, orphans=None)
+CARE = MaintenancePolicy(deleted=None, small=None, file_size=1, keep=1, keep_last=1, orphans=None)
 
 Act: TypeAlias = Callable[[Job[Any]], object]
 
@@ -43,10 +43,10 @@ class Foreigners:
 
     done: list[str] = field(default_factory=list)
 
-    def look(self) -> Foreign:
-        return Foreign(state="7", schema=DIMENSION.schema, rows=3)
+    def look(self) -> ExternalTable:
+        return ExternalTable(state="7", schema=DIMENSION.schema, rows=3)
 
-    def adopt(self, _foreign: Foreign, _plan: MergePlan, _progress: Progress) -> Commit:
+    def adopt(self, _foreign: ExternalTable, _plan: MergePlan, _progress: Progress) -> Commit:
         self.done.append("adopted")
         return Commit("8", 0, 0)
 
@@ -70,8 +70,10 @@ def inserted(place: int) -> ChangeEvent:
 def job() -> Job[Any]:
     """Return a table of three batches, an object each, in which a row holds its key."""
     source, target = MemorySource(), MemoryTarget()
-    books = Books(ledger=MemoryLedger(), now=lambda: 0)
-    made: Job[Any] = Job(dimension=DIMENSION, source=source, opened=target.open(DIMENSION), books=books)
+    ledger_writer = LedgerWriter(ledger=MemoryLedger(), now=lambda: 0)
+    made: Job[Any] = Job(
+        dimension=DIMENSION, source=source, opened=target.open(DIMENSION), ledger_writer=ledger_writer
+    )
     for place in (1, 2, 3):
         source.put(NAME, place, [inserted(place), Reject(Position(1, place, place, 2), Reason.CAST, ((9,),))])
         apply_changes(made)
@@ -83,12 +85,12 @@ def entry(job: Job[Any]) -> Entry:
 
 
 def by_hand(job: Job[Any]) -> object:
-    made = Mended(operation=Operation.UPDATE, cells={"id": "9"}, time=None)
-    return mend(job, [replace(entry(job), mended=made)])
+    made = RepairedRow(operation=Operation.UPDATE, cells={"id": "9"}, time=None)
+    return repair_row(job, [replace(entry(job), repaired=made)])
 
 
 def with_a_load(job: Job[Any]) -> Job[Any]:
-    write_down(job, ask_for_a_load(job, by="ann", reason=None, at=1).word)
+    record_decision(job, ask_for_a_load(job, by="ann", reason=None, at=1).word)
     return job
 
 
@@ -158,13 +160,13 @@ def test_a_dry_care_asks_nobody(job: Job[Any]) -> None:
 
 def test_what_was_not_listed_is_not_undone(job: Job[Any]) -> None:
     """Between the list and the word of a person another process may have had the pipeline, and given it back."""
-    undone = ask(job, "1")
+    preview = ask(job, "1")
     assert isinstance(job.source, MemorySource)
     job.source.put(NAME, 4, [inserted(4)])
     apply_changes(job)
     before = all_of(job)
     with pytest.raises(CommitConflict, match="not what was listed any more") as raised:
-        roll_back(job, undone)
+        roll_back(job, preview)
     assert raised.value.found == "listed: 2 batches of 2 files; now: 3 of 3"
     assert all_of(job) == before
     assert isinstance(job.opened.table, MemoryTable)

@@ -12,15 +12,15 @@ from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable, Mem
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
 from lakeward.core.errors import CommitConflict, ConfigError, LockedError, SchemaConflict, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
-from lakeward.core.ledger.full_loads import Awaited
-from lakeward.core.ledger.objects import Past, SourceObject, Taken
+from lakeward.core.ledger.full_loads import AwaitedLoad
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.merge.facts import BatchFacts, Capability
-from lakeward.core.pipeline.job import Job, Prepared, Report
+from lakeward.core.pipeline.job import Job, PreparedBatch, Report
 from lakeward.core.pipeline.preparation import prepare
-from lakeward.core.pipeline.steps import apply_changes, carry_out
+from lakeward.core.pipeline.steps import apply_changes, commit_batch
 from lakeward.core.plan import MergePlan, plan
-from lakeward.core.ports import Batch, Commit, Notice, Recalled, Resolved, Standing
+from lakeward.core.ports import Batch, ChangeLogState, Commit, MergeResult, Notice, TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type, parse_type
 from lakeward.core.schema_changes.evolution import Policies, Policy
@@ -58,16 +58,16 @@ def notices(of: Job[Any]) -> list[Notice]:
 class Growing(MemorySource):
     """Every object changes while it is read."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
-        return MemorySource.read(self, dimension, replace(taken, objects=()), epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
+        return MemorySource.read(self, dimension, replace(selection, objects=()), epoch)
 
 
 class Told(MemorySource):
     """Is told the columns of the table, each time."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
-        self.told = [*getattr(self, "told", ()), taken.columns]
-        return MemorySource.read(self, dimension, taken, epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
+        self.told = [*getattr(self, "told", ()), selection.columns]
+        return MemorySource.read(self, dimension, selection, epoch)
 
 
 def test_a_source_is_told_the_columns_of_the_table_as_it_stands() -> None:
@@ -81,8 +81,8 @@ def test_a_source_is_told_the_columns_of_the_table_as_it_stands() -> None:
 class Empty(MemorySource):
     """Has nothing new."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        return Taken()
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        return ObjectSelection()
 
 
 def test_a_notice_whose_objects_were_still_changing_stays() -> None:
@@ -102,8 +102,8 @@ def test_a_notice_of_nothing_new_is_acknowledged() -> None:
 class OfOthers(MemorySource):
     """Has messages of other tables alone."""
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
-        batch = MemorySource.read(self, dimension, replace(taken, objects=()), epoch)
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
+        batch = MemorySource.read(self, dimension, replace(selection, objects=()), epoch)
         return replace(batch, facts=replace(batch.facts, others=OtherTables(1, (("shop.other", 1),))))
 
 
@@ -120,8 +120,8 @@ def test_a_notice_of_an_object_that_is_all_of_others_is_acknowledged() -> None:
 class Loading(MemorySource):
     """Waits for a full load that has begun."""
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        return Taken(awaited=Awaited(epoch=2, objects=1))
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        return ObjectSelection(awaited=AwaitedLoad(epoch=2, objects=1))
 
 
 def test_a_notice_of_a_table_that_waits_for_a_full_load_is_acknowledged() -> None:
@@ -169,7 +169,7 @@ def test_a_reload_begins_an_epoch_once() -> None:
     assert (table.progress.epoch, table.progress.totals.read, table.progress.rows) == (2, 1, 1)
     source.put(NAME, 3, [event(Operation.UPDATE, 5, 2, a=3)])
     following = prepare(job(source, table))
-    assert isinstance(following, Prepared)
+    assert isinstance(following, PreparedBatch)
     assert not following.plan.replaces
     assert following.progress.totals.read == 2
 
@@ -234,7 +234,7 @@ class Lost(MemoryTable):
 
     tried = 0
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         self.tried += 1
         raise CommitConflict("shop.item: another writer was faster")
 
@@ -255,11 +255,11 @@ def test_who_slept_since_a_batch_was_worked_out_writes_nothing_down() -> None:
     source = source_of(event(Operation.INSERT, 1, a=1))
     slept = replace(job(source, table), standing=table.standing)
     prepared = prepare(slept)
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedBatch)
     apply_changes(job(source, table))
     written = dict(table.written), dict(table.objects), dict(table.quarantined)
     with pytest.raises(CommitConflict, match="the table was at batch 0, and is at 1") as refused:
-        carry_out(slept, prepared)
+        commit_batch(slept, prepared)
     assert (dict(table.written), dict(table.objects), dict(table.quarantined)) == written
     assert refused.value.retryable
 
@@ -284,11 +284,11 @@ class Overtaken(MemoryTable):
 
     source: MemorySource | None = None
 
-    def recall(self, progress: Progress) -> Recalled:
+    def read_state(self, progress: Progress) -> ChangeLogState:
         if self.source is not None:
             source, self.source = self.source, None
             apply_changes(job(source, self))
-        return MemoryTable.recall(self, progress)
+        return MemoryTable.read_state(self, progress)
 
 
 def test_who_is_overtaken_between_two_looks_begins_anew() -> None:
@@ -313,7 +313,7 @@ def test_who_is_overtaken_behind_his_commit_forgets_nothing(further: int, trims:
     """His successor remembers more; to forget is for him to do."""
     table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
 
-    def standing() -> Standing:
+    def standing() -> TableState:
         found = table.standing()
         batch = found.progress.batch
         return replace(found, progress=replace(found.progress, batch=batch + further * (batch > 0)))
@@ -334,7 +334,7 @@ class Raced(Trimmed):
 def test_who_loses_the_race_for_what_is_remembered_leaves_it_to_who_went_on(goes_on: bool) -> None:
     table, source = Raced(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
 
-    def standing() -> Standing:
+    def standing() -> TableState:
         found = table.standing()
         return replace(found, progress=replace(found.progress, batch=found.progress.batch + goes_on * table.trims))
 
@@ -367,10 +367,13 @@ def test_what_was_listed_is_told_also_where_nothing_waits() -> None:
     class Littered(MemorySource):
         """Another file lies in the folder."""
 
-        def take(self, dimension: Dimension, past: Past) -> Taken:
-            return replace(MemorySource.take(self, dimension, past), others=("note.txt",))
+        def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+            return replace(MemorySource.select_objects(self, dimension, past), others=("note.txt",))
 
-    source, listed = Littered(), list[Taken]()
+    source, listed = Littered(), list[ObjectSelection]()
     source.put(NAME, 1, [event(Operation.INSERT, 1, a=1)])
     apply_changes(job(source, MemoryTable(DIMENSION)), on_listed=listed.append)
-    assert [(len(taken.objects), taken.others) for taken in listed] == [(1, ("note.txt",)), (0, ("note.txt",))]
+    assert [(len(selection.objects), selection.others) for selection in listed] == [
+        (1, ("note.txt",)),
+        (0, ("note.txt",)),
+    ]

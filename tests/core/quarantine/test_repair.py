@@ -11,14 +11,14 @@ import pytest
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
 from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
-from lakeward.core.ledger.writer import Books
+from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.job import Job, Settlement
-from lakeward.core.pipeline.steps import apply_changes, mend, release
-from lakeward.core.ports import Entry, Mended, Written
+from lakeward.core.pipeline.steps import apply_changes, release, repair_row
+from lakeward.core.ports import Entry, RepairedRow, Written
 from lakeward.core.quarantine.repair import why_not
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shaping.column_rules import Cast, Rename
@@ -52,9 +52,9 @@ def entries(job: Job[Any]) -> list[Entry]:
     return list(job.opened.quarantine.entries(job.opened.table.standing().progress))
 
 
-def mended(entry: Entry, *, time: str | None = None, **cells: Written) -> Entry:
-    made = Mended(operation=Operation.UPDATE, cells={"id": "1", "a": "7", **cells}, time=time)
-    return replace(entry, mended=made)
+def repaired(entry: Entry, *, time: str | None = None, **cells: Written) -> Entry:
+    made = RepairedRow(operation=Operation.UPDATE, cells={"id": "1", "a": "7", **cells}, time=time)
+    return replace(entry, repaired=made)
 
 
 def stands(job: Job[Any]) -> object:
@@ -66,9 +66,9 @@ def stands(job: Job[Any]) -> object:
 def test_a_mended_row_behind_one_that_is_held_waits_for_it() -> None:
     job = playing(update(1, 1), bad(2), update(3, 3), bad(4), update(5, 5))
     first, second = entries(job)
-    mend(job, [mended(second)])
+    repair_row(job, [repaired(second)])
     (_, second) = entries(job)
-    report = release(job, Settlement(mended=[second]))
+    report = release(job, Settlement(repaired=[second]))
     assert (report.counts.released, report.written, stands(job)) == (0, 0, 1)
     (first,) = entries(job)
     assert first.waits == 3, "what was mended waits as any other"
@@ -78,11 +78,11 @@ def test_a_mended_row_behind_one_that_is_held_waits_for_it() -> None:
 
 def test_what_was_mended_again_counts_and_can_still_be_given_up() -> None:
     job = playing(update(1, 1), bad(2))
-    mend(job, [mended(entries(job)[0], a="8")])
-    mend(job, [mended(entries(job)[0], a="9")])
+    repair_row(job, [repaired(entries(job)[0], a="8")])
+    repair_row(job, [repaired(entries(job)[0], a="9")])
     (entry,) = entries(job)
-    assert entry.mended is not None
-    assert entry.mended.cells["a"] == "9"
+    assert entry.repaired is not None
+    assert entry.repaired.cells["a"] == "9"
     release(job, Settlement(given_up=[entry]))
     assert (stands(job), entries(job)) == (1, [])
 
@@ -90,21 +90,25 @@ def test_what_was_mended_again_counts_and_can_still_be_given_up() -> None:
 def test_a_row_without_a_time_is_put_where_its_time_says() -> None:
     job = playing(update(1, 1), bad(3, Reason.SEQUENCE), update(5, 5))
     assert stands(job) is None, "its place is not known, so all wait"
-    mend(job, [mended(entries(job)[0], time="3")])
-    release(job, Settlement(mended=entries(job)))
+    repair_row(job, [repaired(entries(job)[0], time="3")])
+    release(job, Settlement(repaired=entries(job)))
     assert stands(job) == 5
 
 
 def test_a_row_that_is_mended_to_a_place_above_all_others_is_the_newest() -> None:
     """What came after it in the order of the source is judged by it: `recalls`, and what `now` is."""
     job = playing(update(1, 1), Reject(Position(1, LOAD_SEQUENCE, 1, 2), Reason.SEQUENCE, ((1,),)))
-    mend(job, [mended(entries(job)[0], time="9")])
-    release(job, Settlement(mended=entries(job)))
+    repair_row(job, [repaired(entries(job)[0], time="9")])
+    release(job, Settlement(repaired=entries(job)))
     high = job.opened.table.standing().progress.high_water
     assert high is not None
     assert high.sequence == 9
     truncate_at(
-        replace(job, books=Books(ledger=MemoryLedger(), now=lambda: 10)), "now", by="me", reason=None, at=10
+        replace(job, ledger_writer=LedgerWriter(ledger=MemoryLedger(), now=lambda: 10)),
+        "now",
+        by="me",
+        reason=None,
+        at=10,
     )
     assert stands(job) is None
 
@@ -114,19 +118,19 @@ def test_a_row_that_is_mended_to_a_place_above_all_others_is_the_newest() -> Non
 )
 def test_what_does_not_fit_is_refused_and_not_kept(wrong: dict[str, Any]) -> None:
     job = playing(update(1, 1), bad(2))
-    with pytest.raises(MendError):
-        mend(job, [mended(entries(job)[0], **wrong)])
-    assert [entry.mended for entry in entries(job)] == [None]
+    with pytest.raises(RepairError):
+        repair_row(job, [repaired(entries(job)[0], **wrong)])
+    assert [entry.repaired for entry in entries(job)] == [None]
 
 
 def test_a_row_that_was_mended_for_other_columns_is_refused() -> None:
     job = playing(update(1, 1), bad(2))
-    mend(job, [mended(entries(job)[0])])
+    repair_row(job, [repaired(entries(job)[0])])
     table = job.opened.table
     assert isinstance(table, MemoryTable)
     table.dimension = replace(DIMENSION, schema=Schema((*DIMENSION.schema, Column("b", Type("int")))))
-    with pytest.raises(MendError) as refused:
-        release(job, Settlement(mended=entries(job)))
+    with pytest.raises(RepairError) as refused:
+        release(job, Settlement(repaired=entries(job)))
     assert "it lacks b" in str(refused.value.found)
     assert stands(job) == 1
 
@@ -167,14 +171,14 @@ def test_a_cell_that_was_not_sent_stays_so_when_its_row_is_mended() -> None:
     """What stands there is kept, and what comes late for it is taken."""
     job = in_part(whole(1, a=1, b=1), bad(5), whole(7, b=7))
     (entry,) = entries(job)
-    mend(job, [mended(entry, b=UNSET)])
-    release(job, Settlement(mended=entries(job)))
+    repair_row(job, [repaired(entry, b=UNSET)])
+    release(job, Settlement(repaired=entries(job)))
     assert rows(job) == {1: (7, 7)}
     job.source.put(NAME, 9, [whole(3, a=3, b=3)])  # type: ignore[attr-defined]
     apply_changes(job)
     assert rows(job) == {1: (7, 7)}
-    with pytest.raises(MendError, match="the key column id cannot be one that was not sent"):
-        mend(job, [mended(entry, id=UNSET, b=UNSET)])
+    with pytest.raises(RepairError, match="the key column id cannot be one that was not sent"):
+        repair_row(job, [repaired(entry, id=UNSET, b=UNSET)])
 
 
 def test_a_key_change_is_mended_with_the_key_that_it_left() -> None:
@@ -184,13 +188,13 @@ def test_a_key_change_is_mended_with_the_key_that_it_left() -> None:
     (entry,) = entries(job)
     assert (entry.key, entry.other_key, entry.also_holds, entry.waits) == ('["2"]', '["1"]', ('["3"]',), 2)
     assert job.opened.table.standing().progress.held == 3
-    row = mended(entry, id="2", b=UNSET)
-    assert row.mended is not None
+    row = repaired(entry, id="2", b=UNSET)
+    assert row.repaired is not None
     for old_key, said in ((None, "its old key is not told"), ({"id": "4"}, "has another old key now")):
-        with pytest.raises(MendError, match=said):
-            mend(job, [replace(row, mended=replace(row.mended, old_key=old_key))])
-    mend(job, [replace(row, mended=replace(row.mended, old_key={"id": "1"}))])
-    release(job, Settlement(mended=entries(job)))
+        with pytest.raises(RepairError, match=said):
+            repair_row(job, [replace(row, repaired=replace(row.repaired, old_key=old_key))])
+    repair_row(job, [replace(row, repaired=replace(row.repaired, old_key={"id": "1"}))])
+    release(job, Settlement(repaired=entries(job)))
     assert (rows(job), entries(job)) == ({3: (5, 1)}, [])
 
 
@@ -209,12 +213,12 @@ def test_every_row_that_cannot_be_mended_is_named_and_none_is_taken() -> None:
     """A file is taken whole, or not at all."""
     job = playing(update(1, 1), bad(2), bad(3), bad(4))
     first, second, third = entries(job)
-    with pytest.raises(MendError) as refused:
-        mend(job, [mended(first), mended(second, b="1"), mended(third, id=None)])
+    with pytest.raises(RepairError) as refused:
+        repair_row(job, [repaired(first), repaired(second, b="1"), repaired(third, id=None)])
     assert "2 of 3 rows cannot be mended so" in refused.value.what
     assert "it has b, which the table has not" in str(refused.value.found)
     assert "the key column id cannot be NULL" in str(refused.value.found)
-    assert [entry.mended for entry in entries(job)] == [None] * 3
+    assert [entry.repaired for entry in entries(job)] == [None] * 3
 
 
 NESTED = Type("list", parts=(Column("element", Type("int")),))
@@ -264,10 +268,12 @@ def test_a_row_under_column_rules_is_mended_in_the_columns_of_its_source() -> No
         ({"nr": "2", "word": "7"}, "has another key now"),
         ({"id": "1", "a": "7"}, "its columns are not those"),
     ):
-        with pytest.raises(MendError, match=said):
-            mend(job, [replace(entry, mended=Mended(operation=Operation.UPDATE, cells=cells))])
-    mend(job, [replace(entry, mended=Mended(operation=Operation.UPDATE, cells={"nr": "1", "word": "7"}))])
-    release(job, Settlement(mended=entries(job)))
+        with pytest.raises(RepairError, match=said):
+            repair_row(job, [replace(entry, repaired=RepairedRow(operation=Operation.UPDATE, cells=cells))])
+    repair_row(
+        job, [replace(entry, repaired=RepairedRow(operation=Operation.UPDATE, cells={"nr": "1", "word": "7"}))]
+    )
+    release(job, Settlement(repaired=entries(job)))
     assert stands(job) == 7
 
 
@@ -282,6 +288,6 @@ def test_a_row_under_column_rules_is_mended_in_the_columns_of_its_source() -> No
 def test_rows_of_columns_that_nobody_declared_cannot_be_mended(
     source: Schema, dimension: Dimension, said: str
 ) -> None:
-    with pytest.raises(MendError) as refused:
+    with pytest.raises(RepairError) as refused:
         ruled(source).source.written(dimension)
     assert said in f"{refused.value.what} {refused.value.found}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.core.ledger.full_loads import Awaited
+from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.progress import Progress
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.core.reporting.failures import Failure
@@ -40,7 +40,7 @@ def later(minutes: float, *entries: NoticeEntry) -> RunNotice:
 
 
 def test_a_table_that_needs_nobody_has_no_entry() -> None:
-    assert find_entries("shop.orders", progress=Progress(batch=3, rows=5), awaited=Awaited(epoch=2)) == []
+    assert find_entries("shop.orders", progress=Progress(batch=3, rows=5), awaited=AwaitedLoad(epoch=2)) == []
 
 
 def test_each_reason_is_an_entry_with_the_next_step() -> None:
@@ -52,7 +52,7 @@ def test_each_reason_is_an_entry_with_the_next_step() -> None:
         alarms=[Alarm("CLOCK-001", "a commit time lies in the future", "1 h ahead", "Correct the clock.")],
         progress=Progress(held=1, inexact_since="00000007"),
         quarantined=1200,
-        awaited=Awaited(epoch=2, since=1, until="the task says nothing"),
+        awaited=AwaitedLoad(epoch=2, since=1, until="the task says nothing"),
     )
     assert {entry.table for entry in found} == {"shop.orders"}
     assert [(entry.code, entry.found, entry.next_step) for entry in found] == [

@@ -93,9 +93,9 @@ def test_an_entry_has_its_own_place_and_two_of_one_table_are_both_broken() -> No
 
 @pytest.mark.parametrize("first", [{}, {"s.a": {"key": ["a"]}}])
 def test_a_table_that_one_layer_has_under_two_names_is_broken(first: dict[str, Any]) -> None:
-    twins = {"S.A": {"ties": "fail"}, "S.a": {"redelivery": 3}, "s.b": {"ties": "fail"}}
+    duplicate_objects = {"S.A": {"ties": "fail"}, "S.a": {"redelivery": 3}, "s.b": {"ties": "fail"}}
     base = SettingsLayer(origin="file", content={"tables": first}, fails_whole=True)
-    merged = merge([base, SettingsLayer(origin="store", content={"tables": twins})])
+    merged = merge([base, SettingsLayer(origin="store", content={"tables": duplicate_objects})])
     assert merged.content["tables"] == {"s.b": {"ties": "fail"}}
     assert {name.lower() for name in merged.broken} == {"s.a"}
     assert {error.found for error in merged.broken.values()} == {"'S.A' in store and 'S.a' in store"}

@@ -10,7 +10,7 @@ import pytest
 from lakeward.adapters.memory import MemorySource
 from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger.objects import Past, Taken
+from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shaping.column_rules import Mask, Rename, Rule, Trim
 from lakeward.core.shaping.quality_rules import NotNull
@@ -27,14 +27,14 @@ class AskedSource(MemorySource):
 
     asked: list[Dimension] = field(default_factory=list)
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         self.asked.append(dimension)
-        return Taken()
+        return ObjectSelection()
 
 
 def asked(rules: TableRules) -> Dimension:
     source: Any = AskedSource()
-    ShapedSource(source, MemoryShaper(rules)).take(DIMENSION, Past())
+    ShapedSource(source, MemoryShaper(rules)).take(DIMENSION, ObjectHistory())
     (dimension,) = source.asked
     return dimension
 

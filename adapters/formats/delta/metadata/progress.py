@@ -20,7 +20,7 @@ from lakeward.adapters.formats.shared.storage.folder import Folder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 from lakeward.core.operations.key_state import Made
-from lakeward.core.ports import Standing
+from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 
 APP: Final = "lakeward"
@@ -40,25 +40,25 @@ RESTORE: Final = "RESTORE"
 _CHECKPOINT: Final = re.compile(r"\d+\.checkpoint(\..+)?\.(parquet|json)")
 
 
-def standing_of(places: Places, name: TableName) -> Standing:
+def standing_of(places: Places, name: TableName) -> TableState:
     """Return a table as its last commit of ours left it."""
     table = places.load(name)
     if table is None:
-        return Standing(Progress(), None)
+        return TableState(Progress(), None)
     columns = columns_of(table.schema(), str(name))
     batch = table.transaction_version(APP)
     if batch is None:
-        return Standing(Progress(), columns)
+        return TableState(Progress(), columns)
     restored = None
     for commit in history(log_of(places, name), table.version()):
         progress = progress_in(commit)
         if progress is not None:
             if progress.batch != batch:
                 raise _restored(name, f"what it was at batch {progress.batch}", batch, restored)
-            return Standing(progress, columns, micros_of(commit))
+            return TableState(progress, columns, micros_of(commit))
         if commit.get("operation") == RESTORE:
             restored = commit
-    return Standing(_kept(places, name, batch, restored), columns)
+    return TableState(_kept(places, name, batch, restored), columns)
 
 
 def _restored(name: TableName, to: str, batch: int, by: Mapping[str, Any] | None) -> TableError:

@@ -52,7 +52,7 @@ _BY_COLUMN: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaTheirs:
+class DeltaExternalTable:
     """A table as it was loaded."""
 
     jvm: Jvm

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakeward.adapters.formats.delta.java import Jvm, committing
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Care, Cared
+from lakeward.core.ports import MaintenancePolicy, MaintenanceReport
 
 if TYPE_CHECKING:
     from lakeward.adapters.formats.delta.table import DeltaTable
@@ -40,40 +40,40 @@ class DeltaMaintenance:
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
 
-    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         """Write anew the files that are due for their deleted rows or their size; then remove what is old.
 
         Raises ConfigError for a number of versions that are to stay, as VACUUM goes by time alone, and for versions
         that are to stay for longer than the table remembers which files they have.
         """
-        if care.keep_last > 1:
+        if policy.keep_last > 1:
             raise ConfigError(
                 f"{self.table.dimension.name}: `keep_last` is not for Delta tables",
-                found=f"{care.keep_last} versions are to stay, whatever their age; VACUUM goes by their age alone",
+                found=f"{policy.keep_last} versions are to stay at any age; VACUUM goes by age alone",
                 todo="Take it out of `maintain`, and let `snapshots` say for how long versions stay.",
             )
         if self.table.places.load(self.table.dimension.name) is None:
-            return Cared()
+            return MaintenanceReport()
         with committing(str(self.table.dimension.name)):
             jvm = Jvm(self.table.spark())
-            if _vacuums(care) and not (is_dry and _RETENTION in self.table.options.properties):
-                self._check_age(care, self._retention(jvm))
+            if _vacuums(policy) and not (is_dry and _RETENTION in self.table.options.properties):
+                self._check_age(policy, self._retention(jvm))
             every = DataFrame(jvm.snapshot(self.table.path).allFiles().toDF(), jvm.spark).selectExpr(*_FILES)
-            worn, small = _worn(every, care), _small(every, care)
+            worn, small = _worn(every, policy), _small(every, policy)
             due = worn.unionByName(small).distinct()
             files, size = due.selectExpr("count(*)", "coalesce(sum(size), 0)").collect()[0]
             if not is_dry and files:
                 with self.table.places.apart(self.table.dimension.name):
-                    self._write_anew(jvm.spark, care, purges=not worn.isEmpty(), packs=not small.isEmpty())
-            removed = self._vacuum(jvm, care, is_dry=is_dry)
-        return Cared(files=int(files), bytes=int(size), orphans=removed)
+                    self._write_anew(jvm.spark, policy, purges=not worn.isEmpty(), packs=not small.isEmpty())
+            removed = self._vacuum(jvm, policy, is_dry=is_dry)
+        return MaintenanceReport(files=int(files), bytes=int(size), orphans=removed)
 
-    def _write_anew(self, spark: SparkSession, care: Care, *, purges: bool, packs: bool) -> None:
+    def _write_anew(self, spark: SparkSession, policy: MaintenancePolicy, *, purges: bool, packs: bool) -> None:
         name = f"delta.{quoted(self.table.path)}"
         if purges:
             spark.sql(f"REORG TABLE {name} APPLY (PURGE)").collect()
         if packs:
-            sizes = {"max": care.file_size, "min": int(care.file_size * _IS_SMALL)}
+            sizes = {"max": policy.file_size, "min": int(policy.file_size * _IS_SMALL)}
             with _set(spark, {_SIZE.format(of): str(size) for of, size in sizes.items()}):
                 spark.sql(f"OPTIMIZE {name}").collect()
 
@@ -82,13 +82,13 @@ class DeltaMaintenance:
         metadata = jvm.snapshot(self.table.path).metadata()
         return int(jvm.single(jvm.delta, "DeltaLog").tombstoneRetentionMillis(metadata)) * 1000
 
-    def _check_age(self, care: Care, retention: int) -> None:
+    def _check_age(self, policy: MaintenancePolicy, retention: int) -> None:
         """Refuse an age of versions beyond that.
 
         A checkpoint names no file that was removed longer ago than that; VACUUM takes such a file for one of
         nobody, whatever it is told to retain, once the file itself is as old.
         """
-        keep = care.keep or 0
+        keep = policy.keep or 0
         if keep <= retention:
             return
         days = math.ceil(keep / _DAY)
@@ -100,15 +100,15 @@ class DeltaMaintenance:
             "`snapshots` under `maintain`.",
         )
 
-    def _vacuum(self, jvm: Jvm, care: Care, *, is_dry: bool) -> tuple[str, ...]:
+    def _vacuum(self, jvm: Jvm, policy: MaintenancePolicy, *, is_dry: bool) -> tuple[str, ...]:
         """Remove the files that only versions older than the policy need, and those of nobody; return which.
 
         VACUUM tells the two not apart, so neither may be kept for ever; and what the table itself says it keeps
         (`delta.deletedFileRetentionDuration`) it keeps.
         """
-        if not _vacuums(care):
+        if not _vacuums(policy):
             return ()
-        hours = math.ceil(max(care.keep or 0, care.orphans or 0, self._retention(jvm)) / _HOUR)
+        hours = math.ceil(max(policy.keep or 0, policy.orphans or 0, self._retention(jvm)) / _HOUR)
         vacuum = f"VACUUM delta.{quoted(self.table.path)} RETAIN {hours} HOURS"
         due = sorted(str(row[0]) for row in jvm.spark.sql(f"{vacuum} DRY RUN").collect())
         if due and not is_dry:
@@ -116,23 +116,23 @@ class DeltaMaintenance:
         return tuple(due)
 
 
-def _vacuums(care: Care) -> bool:
+def _vacuums(policy: MaintenancePolicy) -> bool:
     """Whether files are ever removed."""
-    return care.keep is not None and care.orphans is not None
+    return policy.keep is not None and policy.orphans is not None
 
 
-def _worn(files: DataFrame, care: Care) -> DataFrame:
+def _worn(files: DataFrame, policy: MaintenancePolicy) -> DataFrame:
     """Return the files with deleted rows: REORG takes all of them, once one has as many as the policy says."""
-    if care.deleted is None or files.where(f"deleted > 0 AND deleted >= {care.deleted}").isEmpty():
+    if policy.deleted is None or files.where(f"deleted > 0 AND deleted >= {policy.deleted}").isEmpty():
         return files.limit(0)
     return files.where("deleted > 0")
 
 
-def _small(files: DataFrame, care: Care) -> DataFrame:
+def _small(files: DataFrame, policy: MaintenancePolicy) -> DataFrame:
     """Return the small files, once a partition has as many as the policy says; one alone stays as it is."""
-    small = files.where(f"size < {int(care.file_size * _IS_SMALL)}")
+    small = files.where(f"size < {int(policy.file_size * _IS_SMALL)}")
     several = small.groupBy("partition").count().where("count > 1")
-    if care.small is None or several.where(f"count >= {care.small}").isEmpty():
+    if policy.small is None or several.where(f"count >= {policy.small}").isEmpty():
         return files.limit(0)
     return small.join(several.select("partition"), "partition", "left_semi").select(*files.columns)
 

@@ -9,7 +9,7 @@ from lakeward.adapters.formats.hudi.metadata.columns import columns_of
 from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
 from lakeward.core.dimension import TableName
 from lakeward.core.operations.key_state import Made
-from lakeward.core.ports import Standing
+from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 
 
@@ -18,18 +18,18 @@ def timeline_of(places: Places, name: TableName) -> Timeline:
     return Timeline(places.at(name))
 
 
-def standing_of(places: Places, name: TableName) -> Standing:
+def standing_of(places: Places, name: TableName) -> TableState:
     """Return a table as its last commit of ours left it."""
     timeline = timeline_of(places, name)
     schema = timeline.schema()
     if schema is None:
-        return Standing(Progress(), None)
+        return TableState(Progress(), None)
     columns = columns_of(schema, str(name))
     ours = timeline.newest_of_ours()
     if ours is None:
-        return Standing(Progress(), columns)
+        return TableState(Progress(), columns)
     instant, progress = ours
-    return Standing(progress, columns, instant.micros())
+    return TableState(progress, columns, instant.micros())
 
 
 def commits_of(places: Places, name: TableName) -> Mapping[int, Made]:

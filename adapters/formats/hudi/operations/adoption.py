@@ -44,7 +44,7 @@ _HASHED: Final = "org.apache.hudi.index.bucket.BucketIdentifier"
 
 
 @dataclass(frozen=True, slots=True)
-class HudiTheirs:
+class HudiExternalTable:
     """A table as it was loaded, by its properties and its newest instant."""
 
     table: HudiTable

@@ -16,7 +16,7 @@ from lakeward.adapters.formats.hudi.metadata.log_files import Group, with_logs
 from lakeward.adapters.formats.hudi.session import ready
 from lakeward.adapters.formats.hudi.writes import write_options
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Care, Cared
+from lakeward.core.ports import MaintenancePolicy, MaintenanceReport
 
 if TYPE_CHECKING:
     from lakeward.adapters.formats.hudi.table import HudiTable
@@ -41,24 +41,24 @@ class HudiMaintenance:
     def __init__(self, table: HudiTable) -> None:
         self.table = table
 
-    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         """Write logs into the rows' files, then remove files that are needed by old commits alone.
 
         Raises ConfigError for more commits that are to stay than each write of Hudi leaves.
         """
-        self._check_number(care.keep_last)
+        self._check_number(policy.keep_last)
         if not self.table.timeline.is_there:
-            return Cared()
+            return MaintenanceReport()
         with self.table.committing():
-            due = due_of(with_logs(self.table.timeline.instants()), care)
+            due = due_of(with_logs(self.table.timeline.instants()), policy)
             if is_dry:
-                snapshots = self._clean(care, is_dry=True)
+                snapshots = self._clean(policy, is_dry=True)
             else:
                 with self.table.alone():
                     if due:
                         self._compact()
-                    snapshots = self._clean(care, is_dry=False)
-        return Cared(
+                    snapshots = self._clean(policy, is_dry=False)
+        return MaintenanceReport(
             files=sum(group.files for group in due), bytes=sum(group.size for group in due), snapshots=snapshots
         )
 
@@ -84,9 +84,9 @@ class HudiMaintenance:
             if planned.isPresent():
                 client.compact(planned.get(), True)
 
-    def _clean(self, care: Care, *, is_dry: bool) -> int:
+    def _clean(self, policy: MaintenancePolicy, *, is_dry: bool) -> int:
         """Remove files that no commit needs which is to be kept; return how many commits need one of them."""
-        retained = self._retained(care)
+        retained = self._retained(policy)
         if retained is None:
             return 0
         jvm = Jvm(ready(self.table.spark()))
@@ -104,13 +104,13 @@ class HudiMaintenance:
                 client.clean(True)
         return expired
 
-    def _retained(self, care: Care) -> int | None:
+    def _retained(self, policy: MaintenancePolicy) -> int | None:
         """Return how many commits are kept, or None where that is all of them."""
-        if care.keep is None:
+        if policy.keep is None:
             return None
         made = [instant.micros() for instant in self.table.timeline.active()]
-        until = time.time_ns() // 1_000 - care.keep
-        kept = max(care.keep_last, sum(at >= until for at in made), 1)
+        until = time.time_ns() // 1_000 - policy.keep
+        kept = max(policy.keep_last, sum(at >= until for at in made), 1)
         return kept if kept < len(made) else None
 
     @property
@@ -123,12 +123,12 @@ class HudiMaintenance:
         return write_options.options_of(table.dimension, layout.on(table.options), layout.theirs)
 
 
-def due_of(groups: Sequence[Group], care: Care) -> Sequence[Group]:
+def due_of(groups: Sequence[Group], policy: MaintenancePolicy) -> Sequence[Group]:
     """Return the groups that are compacted: all that have logs, once one of them, or their number, is due."""
-    is_worn = care.deleted is not None and any(group.share >= care.deleted for group in groups)
+    is_worn = policy.deleted is not None and any(group.share >= policy.deleted for group in groups)
     by_partition = groupby(sorted(groups, key=lambda group: group.partition), key=lambda group: group.partition)
     many = max((sum(group.logs for group in inside) for _, inside in by_partition), default=0)
-    is_many = care.small is not None and many >= care.small
+    is_many = policy.small is not None and many >= policy.small
     return groups if is_worn or is_many else ()
 
 

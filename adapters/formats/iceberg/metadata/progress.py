@@ -12,7 +12,7 @@ from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.metadata.columns import columns_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
-from lakeward.core.ports import Standing
+from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 
 PROPERTY: Final = "lakeward.progress"
@@ -25,16 +25,16 @@ TAG: Final = "lakeward"
 """The tag that keeps our last snapshot from being expired."""
 
 
-def standing_of(catalog: IcebergCatalog, name: TableName) -> Standing:
+def standing_of(catalog: IcebergCatalog, name: TableName) -> TableState:
     """Return a table as its last commit of ours left it, read without Spark."""
     table = catalog.load(name)
     if table is None:
-        return Standing(Progress(), None)
+        return TableState(Progress(), None)
     columns = columns_of(table.schema(), str(name))
     snapshot = last_of_ours(table)
     if snapshot is None:
-        return Standing(Progress(), columns)
-    return Standing(progress_of(snapshot), columns, snapshot.timestamp_ms * 1000)
+        return TableState(Progress(), columns)
+    return TableState(progress_of(snapshot), columns, snapshot.timestamp_ms * 1000)
 
 
 def last_of_ours(table: Table) -> Snapshot | None:

@@ -29,7 +29,7 @@ _READ: Final = ("PARQUET", "PUFFIN")
 
 
 @dataclass(frozen=True, slots=True)
-class IcebergTheirs:
+class IcebergExternalTable:
     """A table as it was loaded, by its name in Spark."""
 
     jvm: Jvm

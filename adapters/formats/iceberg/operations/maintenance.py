@@ -14,7 +14,7 @@ from lakeward.adapters.formats.iceberg.java import Jvm, committing
 from lakeward.adapters.formats.iceberg.metadata.progress import TAG, last_of_ours
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, QUARANTINE
 from lakeward.adapters.spark.sql.names import quoted, text
-from lakeward.core.ports import Care, Cared
+from lakeward.core.ports import MaintenancePolicy, MaintenanceReport
 
 if TYPE_CHECKING:
     from lakeward.adapters.formats.iceberg.table import IcebergTable
@@ -31,20 +31,20 @@ class IcebergMaintenance:
     def __init__(self, table: IcebergTable) -> None:
         self.table = table
 
-    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         """Compact, then let snapshots expire, then remove what no snapshot names: each finds what the last left."""
         jvm = Jvm(self.table.spark())
         with committing(str(self.table.dimension.name)):
-            files, size = self._compact(jvm, care, is_dry=is_dry)
-            snapshots = self._expire(jvm, care, is_dry=is_dry)
-            orphans = self._remove_orphans(care, is_dry=is_dry)
-        return Cared(files=files, bytes=size, snapshots=snapshots, orphans=orphans)
+            files, size = self._compact(jvm, policy, is_dry=is_dry)
+            snapshots = self._expire(jvm, policy, is_dry=is_dry)
+            orphans = self._remove_orphans(policy, is_dry=is_dry)
+        return MaintenanceReport(files=files, bytes=size, snapshots=snapshots, orphans=orphans)
 
-    def _compact(self, jvm: Jvm, care: Care, *, is_dry: bool) -> tuple[int, int]:
+    def _compact(self, jvm: Jvm, policy: MaintenancePolicy, *, is_dry: bool) -> tuple[int, int]:
         """Write data files anew; return how many, and their bytes. Iceberg plans both ways alike."""
-        if care.deleted is None and care.small is None:
+        if policy.deleted is None and policy.small is None:
             return 0, 0
-        table, options = jvm.table(*self.table.name), _options(jvm, care)
+        table, options = jvm.table(*self.table.name), _options(jvm, policy)
         planner = jvm.iceberg.actions.BinPackRewriteFilePlanner(table)
         planner.init(options)
         groups = list(jvm.iterate(planner.plan().groups()))
@@ -56,17 +56,17 @@ class IcebergMaintenance:
             actions.rewriteDataFiles(table).options(options).snapshotProperty(*_NOTE).execute()
         return int(files), int(size)
 
-    def _expire(self, jvm: Jvm, care: Care, *, is_dry: bool) -> int:
+    def _expire(self, jvm: Jvm, policy: MaintenancePolicy, *, is_dry: bool) -> int:
         """Let snapshots expire; return how many. The last of ours is tagged, whatever others did to the tag."""
-        if care.keep is None:
+        if policy.keep is None:
             return 0
         table = jvm.table(*self.table.name)
         held = table.newTransaction() if is_dry else table
         self._hold_ours(held)
-        until = time.time_ns() // 1_000_000 - care.keep // 1000
-        expired = held.expireSnapshots().expireOlderThan(until).retainLast(care.keep_last).apply().size()
+        until = time.time_ns() // 1_000_000 - policy.keep // 1000
+        expired = held.expireSnapshots().expireOlderThan(until).retainLast(policy.keep_last).apply().size()
         if expired and not is_dry:
-            table.expireSnapshots().expireOlderThan(until).retainLast(care.keep_last).commit()
+            table.expireSnapshots().expireOlderThan(until).retainLast(policy.keep_last).commit()
         return int(expired)
 
     def _hold_ours(self, table: Any) -> None:
@@ -81,12 +81,12 @@ class IcebergMaintenance:
         elif tagged.snapshot_id != ours.snapshot_id:
             table.manageSnapshots().replaceTag(TAG, ours.snapshot_id).commit()
 
-    def _remove_orphans(self, care: Care, *, is_dry: bool) -> tuple[str, ...]:
+    def _remove_orphans(self, policy: MaintenancePolicy, *, is_dry: bool) -> tuple[str, ...]:
         """Remove files that no snapshot names, of the table and of those beside it; return which."""
-        if care.orphans is None:
+        if policy.orphans is None:
             return ()
         spark, catalog, name = self.table.spark(), self.table.catalog, self.table.dimension.name
-        until = datetime.fromtimestamp(time.time() - care.orphans / 1_000_000, UTC)
+        until = datetime.fromtimestamp(time.time() - policy.orphans / 1_000_000, UTC)
         found: list[str] = []
         for suffix in ("", CHANGES, QUARANTINE):
             if catalog.load(name, suffix) is not None:
@@ -99,11 +99,11 @@ class IcebergMaintenance:
         return tuple(sorted(found))
 
 
-def _options(jvm: Jvm, care: Care) -> Any:
+def _options(jvm: Jvm, policy: MaintenancePolicy) -> Any:
     """Return what Iceberg calls a policy of compaction, as a map of Java."""
     made = jvm.gateway.jvm.java.util.HashMap()
-    made.put("target-file-size-bytes", str(care.file_size))
-    made.put("min-input-files", str(_NEVER if care.small is None else care.small))
-    if care.deleted is not None:
-        made.put("delete-ratio-threshold", str(care.deleted))
+    made.put("target-file-size-bytes", str(policy.file_size))
+    made.put("min-input-files", str(_NEVER if policy.small is None else policy.small))
+    if policy.deleted is not None:
+        made.put("delete-ratio-threshold", str(policy.deleted))
     return made

@@ -72,6 +72,6 @@ class IcebergEarlier:
         return self.catalog.load(self.name, CHANGES)
 
 
-def _tags_of(companion: Table) -> Mapping[int, str]:
+def _tags_of(change_log: Table) -> Mapping[int, str]:
     """Return the tags of what a companion was before it was trimmed, by the batch that it was trimmed with."""
-    return {int(tag.removeprefix(_BEFORE)): tag for tag in companion.refs() if tag.startswith(_BEFORE)}
+    return {int(tag.removeprefix(_BEFORE)): tag for tag in change_log.refs() if tag.startswith(_BEFORE)}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.formats.shared.change_log.entries import BASE, CHANGE, DELETE, KIND, PLACE, RECORD
-from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.side_tables.keys import key_text
 from lakeward.adapters.spark.history.instants import truncate_instants
 from lakeward.adapters.spark.merge.fold.retention import trim_chains
@@ -17,7 +17,7 @@ from lakeward.core.events import Mark
 
 
 def fold_into_bases(
-    companion: CompanionTable,
+    change_log: ChangeLogTable,
     mark: Mark,
     upto: int,
     held: DataFrame | None,
@@ -27,17 +27,17 @@ def fold_into_bases(
 
     What another process has remembered of the next batch meanwhile stays as it is.
     """
-    since = companion.table.version
-    events, bases, waiting = companion.events(upto), companion.bases(upto), companion.waiting(upto)
+    since = change_log.table.version
+    events, bases, waiting = change_log.events(upto), change_log.bases(upto), change_log.waiting(upto)
     if events is None or bases is None or waiting is None:
         return
-    pinned = keys_of_both(waiting, companion.dimension.key)
+    pinned = keys_of_both(waiting, change_log.dimension.key)
     if held is not None:
         pinned = pinned.unionByName(held)
-    truncates = companion.truncated(upto)
+    truncates = change_log.truncated(upto)
     instants = truncate_instants([truncates], mark.epoch)
-    every = {**dict.fromkeys(companion.batches.truncates), **instants}
-    found = trim_chains(companion.dimension, mark, events, bases, pinned, every, companion.batches.turned)
+    every = {**dict.fromkeys(change_log.batches.truncates), **instants}
+    found = trim_chains(change_log.dimension, mark, events, bases, pinned, every, change_log.batches.turned)
     give_up(found.incomplete)
     place = {standing(name): name for name in PLACE}
     folded = found.bases.withColumnsRenamed(place).selectExpr(
@@ -45,14 +45,14 @@ def fold_into_bases(
         f"'{BASE}' AS {KIND}",
         f"{mark.epoch} AS {names.EPOCH}",
         f"{upto}L AS {names.BATCH}",
-        f"{key_text(companion.dimension)} AS {RECORD}",
+        f"{key_text(change_log.dimension)} AS {RECORD}",
     )
-    passed = f"{names.SEQUENCE} <= CAST('{mark.sequence}' AS {names.sequence_type(companion.dimension.sequences)})"
+    passed = f"{names.SEQUENCE} <= CAST('{mark.sequence}' AS {names.sequence_type(change_log.dimension.sequences)})"
     kept = [found.events, folded]
     if truncates is not None:  # of a history, what stays goes on from before them
         stays = instants and not (pinned.isEmpty() and found.events.where(passed).isEmpty())
         kept.append(truncates if stays else truncates.where(f"NOT {passed}"))
     remembered = f"{KIND} IN ('{DELETE}', '{CHANGE}', '{BASE}')"
-    if (above := companion.table.frame(f"{remembered} AND {names.BATCH} > {upto}")) is not None:
+    if (above := change_log.table.frame(f"{remembered} AND {names.BATCH} > {upto}")) is not None:
         kept.append(above)
-    companion.table.replace(remembered, kept, since)
+    change_log.table.replace(remembered, kept, since)

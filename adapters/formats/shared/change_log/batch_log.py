@@ -27,7 +27,7 @@ from lakeward.core.ledger.objects import ObjectRecord, SourceObject
 from lakeward.core.ledger.writer import applied_record
 from lakeward.core.merge.change_log import Record, times_of_objects
 from lakeward.core.merge.truncates import remembered_truncates
-from lakeward.core.ports import Word
+from lakeward.core.ports import OperatorDecision
 from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import Recorded
 
@@ -46,7 +46,7 @@ class Batches:
         self.name = name
         self.table = table
         self.records: dict[int, BatchRecord] = {}
-        self.words: list[Word] = []
+        self.words: list[OperatorDecision] = []
         self.epoch = 1
         self.stamped = 0
         self.has_leftovers = False
@@ -100,13 +100,13 @@ class Batches:
 
     def _is_ahead(self, here: int, known: int) -> TableError:
         """Return what to say of a table that knows less than its companion; one at no batch was dropped."""
-        name, companion = self.name, ".".join(self.table.name)
-        found = f"its companion {companion} knows batch {known}"
+        name, change_log = self.name, ".".join(self.table.name)
+        found = f"its companion {change_log} knows batch {known}"
         if not here:
             return TableError(
                 f"{name} has no batch, and what stands beside it has",
                 found=f"{found}: the table was dropped, or emptied of its history, and that was not",
-                todo=f"Put the table back; or drop {companion} as well, and {companion.removesuffix(CHANGES)}"
+                todo=f"Put the table back; or drop {change_log} as well, and {change_log.removesuffix(CHANGES)}"
                 f"{QUARANTINE} where there is one, to load the table anew.",
             )
         return TableError(

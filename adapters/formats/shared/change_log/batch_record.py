@@ -14,7 +14,7 @@ from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.merge.change_log import Record
 from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Word
+from lakeward.core.ports import OperatorDecision
 from lakeward.core.schema import UNDECLARED, Type, parse_type
 from lakeward.core.schema_changes.evolution import Kind, Policy, SchemaChange
 
@@ -121,12 +121,12 @@ def _object_of(
     return ObjectFacts(SourceObject(name, order, size, modified, etag), rows, first, last)
 
 
-def written_word(word: Word) -> str:
+def written_word(word: OperatorDecision) -> str:
     """Return the record of what an operator said."""
     return _line(asdict(word))
 
 
-def read_word(kind: type[Word], line: str) -> Word:
+def read_word(kind: type[OperatorDecision], line: str) -> OperatorDecision:
     """Read the record of what an operator said."""
     content: dict[str, Any] = json.loads(line)
     if "about" in content:

@@ -15,8 +15,8 @@ from lakeward.adapters.formats.shared.rows.system_columns import system_columns
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Sequences
-from lakeward.core.ledger.full_loads import Reload, Whole
-from lakeward.core.ports import Ack, Word
+from lakeward.core.ledger.full_loads import LoadCompletion, ReloadRequest
+from lakeward.core.ports import Acknowledgement, OperatorDecision
 from lakeward.core.schema import Column, Type
 
 KIND: Final = "_lakeward_kind"
@@ -25,7 +25,11 @@ OLD_RECORD: Final = "_lakeward_old_record"
 """The batch record, or the text of an event's key, and of the key that it left."""
 
 BATCH, DELETE, CHANGE, BASE, WAITING, RELEASED = "batch", "delete", "change", "base", "waiting", "released"
-WORDS: Final[Mapping[str, type[Word]]] = {"ack": Ack, "reload": Reload, "whole": Whole}
+WORDS: Final[Mapping[str, type[OperatorDecision]]] = {
+    "ack": Acknowledgement,
+    "reload": ReloadRequest,
+    "whole": LoadCompletion,
+}
 """What an operator said, by the kind of its entries."""
 EVENT: Final = f"CASE {names.OPERATION} WHEN 'delete' THEN '{DELETE}' ELSE '{CHANGE}' END"
 """The kind of an event that was applied, or overtaken, as SQL."""

@@ -25,7 +25,7 @@ from lakeward.adapters.formats.shared.change_log.entries import (
     OLD_RECORD,
     RECORD,
 )
-from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.rows.system_columns import position_of
 from lakeward.adapters.spark.history.version_rows import ENDS
 from lakeward.adapters.spark.sql import names
@@ -45,36 +45,36 @@ _IS_PART, _LEAVES, _FOUND = "is_part", "leaves", "found_"
 """Of an event: whether it sends a part of a row, whether it leaves one; and what stands before a column's name."""
 
 
-def incomplete_of(companion: CompanionTable, progress: Progress) -> Sequence[Entry]:
+def incomplete_of(change_log: ChangeLogTable, progress: Progress) -> Sequence[Entry]:
     """Return the events that wait for their row as of the table's batch, oldest first."""
-    if not companion.has_parts or isinstance(companion.dimension.lateness, Ordered):
+    if not change_log.has_parts or isinstance(change_log.dimension.lateness, Ordered):
         return []
-    companion.batches.objects(progress)
-    return _waiting(companion, progress, f"{names.BATCH} <= {progress.batch} and {companion.counts}")
+    change_log.batches.objects(progress)
+    return _waiting(change_log, progress, f"{names.BATCH} <= {progress.batch} and {change_log.counts}")
 
 
-def unsettled_of(companion: CompanionTable, progress: Progress) -> Sequence[Entry]:
+def unsettled_of(change_log: ChangeLogTable, progress: Progress) -> Sequence[Entry]:
     """Return the events that waited for their row when the table became `ordered`, and were not told of yet."""
-    companion.batches.objects(progress)
-    if not (companion.batches.turned and companion.has_parts):
+    change_log.batches.objects(progress)
+    if not (change_log.batches.turned and change_log.has_parts):
         return []
-    if not companion.table.rows(companion.left_behind, (KIND,)).num_rows:
+    if not change_log.table.rows(change_log.left_behind, (KIND,)).num_rows:
         return []
-    return _waiting(companion, progress, f"{names.BATCH} <= {companion.batches.turned}")
+    return _waiting(change_log, progress, f"{names.BATCH} <= {change_log.batches.turned}")
 
 
-def _waiting(companion: CompanionTable, progress: Progress, among: str) -> Sequence[Entry]:
+def _waiting(change_log: ChangeLogTable, progress: Progress, among: str) -> Sequence[Entry]:
     """Return the events among some entries that find no row in what these tell."""
     condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.EPOCH} = {progress.epoch} and {among}"
-    rows = companion.table.rows(condition, (*_WANTED, *_told_of_ends(companion.dimension)))
-    rows = _since(max(companion.batches.truncates, default=None), _marked(_that_stood(rows)))
+    rows = change_log.table.rows(condition, (*_WANTED, *_told_of_ends(change_log.dimension)))
+    rows = _since(max(change_log.batches.truncates, default=None), _marked(_that_stood(rows)))
     moved = rows.filter(pc.is_valid(rows[OLD_RECORD]))
     both = [*moved[RECORD].to_pylist(), *moved[OLD_RECORD].to_pylist()]
     is_joined = pc.is_in(rows[RECORD], value_set=pa.array(both, rows.schema.field(RECORD).type))
     found = _without_row(rows.filter(pc.invert(is_joined))).to_pylist()
-    mirror = replace(companion.dimension, history=None)
+    mirror = replace(change_log.dimension, history=None)
     found += _folded(mirror, rows.filter(is_joined).to_pylist())
-    return _entries(companion, progress, found) if found else []
+    return _entries(change_log, progress, found) if found else []
 
 
 def _told_of_ends(dimension: Dimension) -> Sequence[str]:
@@ -167,8 +167,8 @@ def _event(dimension: Dimension, row: Mapping[str, Any]) -> ChangeEvent:
     )
 
 
-def _entries(companion: CompanionTable, progress: Progress, rows: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
-    records = companion.table.rows(
+def _entries(change_log: ChangeLogTable, progress: Progress, rows: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
+    records = change_log.table.rows(
         f"{KIND} = '{BATCH}' and {names.BATCH} <= {progress.batch}", (names.BATCH, RECORD)
     )
     contents = {row[names.BATCH]: json.loads(row[RECORD]) for row in records.to_pylist()}

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.shared.change_log.base_rows import fold_into_bases
 from lakeward.adapters.formats.shared.change_log.entries import BASE, BATCH, CHANGE, DELETE, KIND, RELEASED, WAITING
-from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.spark.execution.parallelism import spread
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.inline_rows import inline
@@ -23,7 +23,7 @@ _TRIM_EVERY: Final = 32
 
 
 def trim(
-    companion: CompanionTable,
+    change_log: ChangeLogTable,
     progress: Progress,
     holds: Sequence[Hold],
     barriers: Callable[[Sequence[Hold]], DataFrame],
@@ -36,44 +36,44 @@ def trim(
     that what is mended may meet. `give_up` gets the events that found no row to complete, as do those that were
     `unsettled`, by object and row, when the table became `ordered`.
     """
-    companion.batches.objects(progress)
-    folds = companion.has_parts and not isinstance(companion.dimension.lateness, Ordered)
-    done = [] if folds else [_passed(companion, progress, holds)]
-    if companion.has_parts and companion.batches.turned:
-        _give_up_unsettled(companion, progress, unsettled, give_up)
-        done.append(companion.left_behind)
+    change_log.batches.objects(progress)
+    folds = change_log.has_parts and not isinstance(change_log.dimension.lateness, Ordered)
+    done = [] if folds else [_passed(change_log, progress, holds)]
+    if change_log.has_parts and change_log.batches.turned:
+        _give_up_unsettled(change_log, progress, unsettled, give_up)
+        done.append(change_log.left_behind)
     if progress.epoch > 1:
         kinds = "', '".join((DELETE, CHANGE, BASE, WAITING, RELEASED))
         done.append(f"({KIND} in ('{kinds}') and {names.EPOCH} < {progress.epoch})")
     if folds and progress.mark is not None and progress.mark.epoch == progress.epoch:
-        held, remembered = barriers(holds) if holds else None, companion.events(progress.batch)
+        held, remembered = barriers(holds) if holds else None, change_log.events(progress.batch)
         if remembered is not None:
             with spread(remembered.sparkSession, remembered.count()):
-                fold_into_bases(companion, progress.mark, progress.batch, held, give_up)
+                fold_into_bases(change_log, progress.mark, progress.batch, held, give_up)
     if not progress.held:
         done.append(f"({KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {progress.batch})")
     if done:
-        companion.table.forget(" or ".join(done))
+        change_log.table.forget(" or ".join(done))
     for kind in (BATCH, DELETE, CHANGE):
-        companion.table.gather(f"{KIND} = '{kind}' and {names.BATCH} <= {progress.batch}")
-    companion.table.expire()
+        change_log.table.gather(f"{KIND} = '{kind}' and {names.BATCH} <= {progress.batch}")
+    change_log.table.expire()
 
 
 def _give_up_unsettled(
-    companion: CompanionTable,
+    change_log: ChangeLogTable,
     progress: Progress,
     unsettled: Collection[tuple[int, int]],
     give_up: Callable[[DataFrame], None],
 ) -> None:
     """Give up events that waited for their row when the table became `ordered`: none comes any more."""
-    events = companion.every_event(progress.batch) if unsettled else None
+    events = change_log.every_event(progress.batch) if unsettled else None
     if events is not None:
         types = {names.OBJECT: "bigint", names.ROW: "bigint"}
         wanted = inline(events.sparkSession, types, [*unsettled])
         give_up(events.join(F.broadcast(wanted), [names.OBJECT, names.ROW], "left_semi"))
 
 
-def _passed(companion: CompanionTable, progress: Progress, holds: Sequence[Hold]) -> str:
+def _passed(change_log: ChangeLogTable, progress: Progress, holds: Sequence[Hold]) -> str:
     """Return what of the changes does not matter any more, as a condition.
 
     It is what lies at or below the mark, whichever batch brought it: what is kept of a key is never older than
@@ -81,10 +81,10 @@ def _passed(companion: CompanionTable, progress: Progress, holds: Sequence[Hold]
     """
     least, mark = min((hold.position.sequence for hold in holds), default=None), progress.mark
     pinned = "" if least is None else f" and {names.SEQUENCE} < {least}"
-    upto, lateness = progress.batch, companion.dimension.lateness
+    upto, lateness = progress.batch, change_log.dimension.lateness
     if isinstance(lateness, Ordered):
         upto = beyond(
-            {batch: len(found.facts) for batch, found in companion.batches.records.items()}, lateness.redelivery
+            {batch: len(found.facts) for batch, found in change_log.batches.records.items()}, lateness.redelivery
         )
     elif mark is None or mark.epoch != progress.epoch:
         upto = 0

@@ -43,7 +43,7 @@ _IS_UPDATE: Final = f"{names.OPERATION} = '{Operation.UPDATE.value}'"
 _WAITS: Final = f"{KIND} = '{WAITING}' AND {_IS_UPDATE}"
 
 
-class CompanionTable:
+class ChangeLogTable:
     """The companion of one table. `n` is always the batch that the table itself is at."""
 
     def __init__(self, dimension: Dimension, make: Make) -> None:
@@ -171,7 +171,8 @@ class CompanionTable:
         """Return entries up to `n` as the table has its columns now; what was not sent has the new names, too.
 
         An update that waits did not send the columns that the table got since.
-        Before the first batch there are none: what a person said by then (`write_down`) has no columns for them.
+        Before the first batch there are none: what a person said by then (`record_decision`) has no columns for
+        them.
         """
         within = f"{names.BATCH} <= {upto} AND {names.EPOCH} = {self.batches.epoch}"
         found = self.table.frame(f"{condition} AND {within}") if upto else None

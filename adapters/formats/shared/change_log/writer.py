@@ -20,7 +20,7 @@ from lakeward.adapters.formats.shared.change_log.entries import (
     columns_in_part,
     columns_of,
 )
-from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.side_tables.keys import key_text
 from lakeward.adapters.formats.shared.side_tables.side_table import NOTHING, UNKNOWN
 from lakeward.adapters.spark.history.version_rows import remembered_types
@@ -29,11 +29,11 @@ from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
 from lakeward.core.merge.facts import PARTIAL
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Word
+from lakeward.core.ports import OperatorDecision
 
 
-def remember(
-    companion: CompanionTable,
+def record_batch(
+    change_log: ChangeLogTable,
     plan: MergePlan,
     entries: Mapping[str, DataFrame | None],
     rows: pa.Table = NOTHING,
@@ -44,10 +44,10 @@ def remember(
 
     Raises CommitConflict where another process remembers a batch of the table at the same time.
     """
-    dimension, batches = companion.dimension, companion.batches
+    dimension, batches = change_log.dimension, change_log.batches
     if batches.has_leftovers:
         batches.refuse_others()
-        batches.version, batches.has_leftovers = companion.table.forget_above(plan.batch - 1), False
+        batches.version, batches.has_leftovers = change_log.table.forget_above(plan.batch - 1), False
     columns = {**columns_of(dimension.sequences), **{c.name: c.type for c in dimension.schema}}
     if PARTIAL & plan.facts.may_need and dimension.key:
         columns |= columns_in_part(dimension)
@@ -59,7 +59,7 @@ def remember(
     rows = pa.concat_tables([row, own], promote_options="permissive")
     count, size = (count, size) if frames else (0, 0)
     with batches.meeting():
-        written = companion.table.add(
+        written = change_log.table.add(
             columns, frames, rows, count=count, size=size, partition_by=KIND, since=batches.version
         )
     batches.stamped, batches.version = plan.batch, written
@@ -85,12 +85,12 @@ def entries_of(dimension: Dimension, frame: DataFrame, kind: str, plan: MergePla
     )
 
 
-def write_down(companion: CompanionTable, upto: int, word: Word) -> None:
+def record_decision(change_log: ChangeLogTable, upto: int, word: OperatorDecision) -> None:
     """Write down what an operator said at batch `n`; the companion is made where it is not there."""
-    dimension = companion.dimension
+    dimension = change_log.dimension
     columns = {**columns_of(dimension.sequences), **{c.name: c.type for c in dimension.schema}}
     kind = next(kind for kind, type_ in WORDS.items() if isinstance(word, type_))
     row = pa.table({KIND: [kind], names.BATCH: [upto], RECORD: [batch_record.written_word(word)]})
-    companion.table.add(columns, [], row, count=0, partition_by=KIND)
-    companion.batches.words.append(word)
-    companion.batches.version = UNKNOWN
+    change_log.table.add(columns, [], row, count=0, partition_by=KIND)
+    change_log.batches.words.append(word)
+    change_log.batches.version = UNKNOWN

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
 from lakeward.adapters.formats.shared.change_log.retention import beyond, next_trim
-from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.operations.rollback import Line
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.formats.shared.rows.table_rows import placed
@@ -33,7 +33,7 @@ from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.joined.plan import JoinPlan, Passed, SourceState, noted
 from lakeward.core.pipeline.consistent_read import read_steadily
-from lakeward.core.ports import Standing, Version
+from lakeward.core.ports import TableState, Version
 from lakeward.core.progress import Progress
 
 R = TypeVar("R")
@@ -47,7 +47,7 @@ class Readable(Protocol):
         """What it remembers."""
         ...
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Return what its last commit of ours says."""
         ...
 
@@ -152,7 +152,7 @@ class Reader:
 
         With an event of one key also the row may go that a key change has carried on to another.
         """
-        events = self.table.kept.companion.every_event(self._now.batch)
+        events = self.table.kept.change_log.every_event(self._now.batch)
         if events is None:
             return []
         if names.OLD in events.columns:
@@ -174,20 +174,20 @@ def state_of(table: Readable, known: Sequence[Passed] = ()) -> SourceState | Non
     return _steadily(table, partial(_state_of, table, known))
 
 
-def _steadily(table: Readable, read: Callable[[Standing], R]) -> R:
+def _steadily(table: Readable, read: Callable[[TableState], R]) -> R:
     """Return what is read of a source, which another run may keep up; it takes its columns from where it stands."""
-    return read_steadily(table.kept.companion.dimension.name, table.standing, read)
+    return read_steadily(table.kept.change_log.dimension.name, table.standing, read)
 
 
-def _state_of(table: Readable, known: Sequence[Passed], found: Standing) -> SourceState | None:
+def _state_of(table: Readable, known: Sequence[Passed], found: TableState) -> SourceState | None:
     standing, line = found.progress, table.line()
     if line is None or not standing.batch:
         return None
     commits = line.commits() or [Version(name="", progress=standing)]
     made_of = [Passed(commit.progress.batch, commit.name) for commit in commits]
     progress, names_ = commits[0].progress, {commit.commit for commit in made_of}
-    companion = table.kept.companion
-    companion.batches.objects(progress)
+    change_log = table.kept.change_log
+    change_log.batches.objects(progress)
     kept = next((one for one in known if one.commit in names_), None)
     is_there = not known or kept == known[0]
     is_expired = not is_there and known[0].batch < min(commit.batch for commit in made_of)
@@ -196,47 +196,47 @@ def _state_of(table: Readable, known: Sequence[Passed], found: Standing) -> Sour
         behind=noted(made_of),
         goes_on=is_there or is_expired,
         kept=kept,
-        remembers=progress.batch if is_expired else forgotten(companion, progress),
-        emptied=emptied(companion),
-        spliced=spliced(companion),
+        remembers=progress.batch if is_expired else forgotten(change_log, progress),
+        emptied=emptied(change_log),
+        spliced=spliced(change_log),
         shows_before=not known or (kept is not None and line.shown_by(kept.batch) is not None),
     )
 
 
-def emptied(companion: CompanionTable) -> int:
+def emptied(change_log: ChangeLogTable) -> int:
     """Return the newest batch with a truncate, or with which a full load took the place of all rows (0: none)."""
     newest, epoch = 0, 1
-    for batch, found in sorted(companion.batches.records.items()):
+    for batch, found in sorted(change_log.batches.records.items()):
         if found.epoch > epoch or (found.record is not None and found.record.truncates):
             newest = batch
         epoch = found.epoch
     return newest
 
 
-def spliced(companion: CompanionTable) -> int:
+def spliced(change_log: ChangeLogTable) -> int:
     """Return the newest batch that put a snapshot between others (0: none): of what it removed nothing is left."""
-    return max((batch for batch, found in companion.batches.records.items() if found.spliced), default=0)
+    return max((batch for batch, found in change_log.batches.records.items() if found.spliced), default=0)
 
 
 def remembers(table: Readable, batch: int, since: int) -> bool:
     """Whether what was read of a source, which may have gone on, has all deletes between two of its batches."""
 
-    def has_all(found: Standing) -> bool:
-        companion, progress = table.kept.companion, found.progress
+    def has_all(found: TableState) -> bool:
+        change_log, progress = table.kept.change_log, found.progress
         if progress.batch <= batch:
             return True
-        companion.batches.objects(progress)
-        return forgotten(companion, progress) <= since
+        change_log.batches.objects(progress)
+        return forgotten(change_log, progress) <= since
 
     return _steadily(table, has_all)
 
 
-def forgotten(companion: CompanionTable, progress: Progress) -> int:
+def forgotten(change_log: ChangeLogTable, progress: Progress) -> int:
     """Return the newest batch of which deletes may have been forgotten when it was trimmed (0: none).
 
     An `ordered` table takes no changes of keys. What it remembers from before it was that, a mark may have passed.
     """
-    lateness, records = companion.dimension.lateness, companion.batches.records
+    lateness, records = change_log.dimension.lateness, change_log.batches.records
     trimmed = next_trim(progress.batch) - next_trim(0)
     if isinstance(lateness, Ordered):
         passed = min(trimmed, beyond({b: len(found.facts) for b, found in records.items()}, lateness.redelivery))

@@ -29,22 +29,22 @@ from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceState
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Resolved, Standing
+from lakeward.core.ports import Commit, MergeResult, TableState
 from lakeward.core.progress import Progress
 
 
 class Writable(Protocol):
     """A table whose rows are worked out in another way than from events."""
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Return what its last commit of ours says."""
         ...
 
-    def work_out(self, plan: MergePlan, work: Work) -> Resolved:
+    def work_out(self, plan: MergePlan, work: Work) -> MergeResult:
         """Work out rows of the table as it is; nothing is written."""
         ...
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit."""
         ...
 
@@ -59,7 +59,7 @@ class Joint:
     of: Mapping[str, Readable]
     spark: Callable[[], SparkSession]
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Return what its last commit of ours says."""
         return self.table.standing()
 
@@ -69,17 +69,17 @@ class Joint:
         found = {name: state_of(table, known.get(name, ())) for name, table in self.of.items()}
         return {name: state for name, state in found.items() if state is not None}
 
-    def commit(self, merge: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, merge: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit."""
         return self.table.commit(merge, resolved, progress)
 
-    def resolve(self, plan: JoinPlan, merge: MergePlan) -> Resolved:
+    def resolve(self, plan: JoinPlan, merge: MergePlan) -> MergeResult:
         """Work out what has to be written and removed."""
         return self.table.work_out(merge, partial(self._resolved, plan, merge))
 
     def _resolved(
         self, plan: JoinPlan, merge: MergePlan, loaded: Loaded | None, partitions: Partitions
-    ) -> Resolved:
+    ) -> MergeResult:
         readers = {name: Reader(side, self.of[name], plan) for name, side in sides(self.joining).items()}
         tables = {name: reader.rows() for name, reader in readers.items()}
         changes = {name: readers[name].changes() for name in plan.since}
@@ -92,7 +92,7 @@ class Joint:
         found = compare(plan, stands, made(self.joining, tables, asked), reached)
         outcome = Outcome(upserts=found.written, removed=found.removed, table=loaded, cached=[found.cached])
         with freed_on_failure(outcome.close):
-            resolved = Resolved(
+            resolved = MergeResult(
                 counts=Counts(),
                 written=found.written.count(),
                 removed=found.removed.count(),

@@ -8,7 +8,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.formats.shared.change_log.writer import remember
+from lakeward.adapters.formats.shared.change_log.writer import record_batch
 from lakeward.adapters.formats.shared.rows.system_columns import system_columns
 from lakeward.adapters.formats.shared.side_tables.keys import key_text
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
@@ -17,13 +17,13 @@ from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, ConfigError, TableError
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Foreign
+from lakeward.core.ports import Commit, ExternalTable
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
 from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 
-class Theirs(Protocol):
+class ExternalTableReader(Protocol):
     """A table as it was loaded, whoever wrote it."""
 
     @property
@@ -51,11 +51,11 @@ class Theirs(Protocol):
 class TableAdoption:
     """What takes over one table; `load` gives it as it is now, or None where there is none."""
 
-    def __init__(self, kept: Keeping, load: Callable[[], Theirs | None]) -> None:
+    def __init__(self, kept: Keeping, load: Callable[[], ExternalTableReader | None]) -> None:
         self.kept = kept
         self.load = load
 
-    def look(self) -> Foreign:
+    def look(self) -> ExternalTable:
         """Look at the table whole, changing nothing."""
         try:
             return self._looked_at(self._loaded())
@@ -66,7 +66,7 @@ class TableAdoption:
                 todo="Nothing was changed. Mend that, and ask again.",
             ) from error
 
-    def _looked_at(self, theirs: Theirs) -> Foreign:
+    def _looked_at(self, theirs: ExternalTableReader) -> ExternalTable:
         dimension, schema = self.kept.dimension, theirs.columns()
         if set(system_columns(dimension.sequences)) <= set(schema.names):
             raise ConfigError(
@@ -77,9 +77,9 @@ class TableAdoption:
         rows, refused = theirs.rows(), theirs.refused(self.kept.dimension)
         key = [name for name in dimension.key if schema.find(name) is not None]
         if not key or len(key) < len(dimension.key):
-            return Foreign(state=theirs.state, schema=schema, rows=rows.count(), refused=refused)
+            return ExternalTable(state=theirs.state, schema=schema, rows=rows.count(), refused=refused)
         total, null_keys, twice, example = _counted(rows, self.kept.dimension)
-        return Foreign(
+        return ExternalTable(
             state=theirs.state,
             schema=schema,
             rows=total,
@@ -89,7 +89,7 @@ class TableAdoption:
             refused=refused,
         )
 
-    def adopt(self, foreign: Foreign, plan: MergePlan, progress: Progress) -> Commit:
+    def adopt(self, foreign: ExternalTable, plan: MergePlan, progress: Progress) -> Commit:
         """Write the record of the plan beside the table, then give it our columns and the progress at once.
 
         Before it goes what a table of its name left there, as before the first batch of any.
@@ -102,13 +102,13 @@ class TableAdoption:
             )
         self.kept.know(foreign.schema)
         self.kept.quarantine.hold(plan, None, {}, count=0)
-        remember(self.kept.companion, plan, {}, count=0)
+        record_batch(self.kept.change_log, plan, {}, count=0)
         ours = system_columns(plan.dimension.sequences)
         return theirs.take_over(
             [SchemaChange(Kind.ADD, name, None, type_) for name, type_ in ours.items()], progress
         )
 
-    def _loaded(self) -> Theirs:
+    def _loaded(self) -> ExternalTableReader:
         found = self.load()
         if found is None:
             raise ConfigError(

@@ -27,7 +27,7 @@ from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.errors import TableError
 from lakeward.core.events import Operation
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Resolved
+from lakeward.core.ports import MergeResult
 
 _FLAGS: Final = (AHEAD, TORN, MALFORMED)
 
@@ -72,7 +72,7 @@ class DirectLoad:
         same = wrote == (plan.batch, plan.epoch, plan.creates, plan.replaces, plan.stored, plan.changes)
         return same and is_load_alone(plan)
 
-    def resolved(self, plan: MergePlan, rows: Rows) -> Resolved:
+    def resolved(self, plan: MergePlan, rows: Rows) -> MergeResult:
         """Return what its commit does to the rows that stand."""
         outcome = Outcome(upserts=self.events, table=rows.table, staged=self.files.change, drops_all=plan.replaces)
         return load_of(plan, outcome, removed=rows.count() if plan.replaces else 0)

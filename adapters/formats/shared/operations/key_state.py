@@ -21,7 +21,7 @@ from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import DELETED, Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
 from lakeward.core.history.version_rows import current
-from lakeward.core.merge.change_log import HOLDING, Base, Reason
+from lakeward.core.merge.change_log import HOLDING, BaseRow, Reason
 from lakeward.core.merge.fold import Row
 from lakeward.core.merge.truncates import Truncates
 from lakeward.core.operations.key_state import Known, Made, Refused, Remembered, Stored
@@ -115,7 +115,7 @@ class _Search:
         found = self.find.rows(All([Is((entries.KIND,), entries.BATCH), self.upto]), CHANGES)
         return [(row[names.BATCH], json.loads(row[entries.RECORD])) for row in found]
 
-    def remembered(self) -> tuple[Sequence[Remembered], Base | None]:
+    def remembered(self) -> tuple[Sequence[Remembered], BaseRow | None]:
         """Return the events of the key that are remembered or wait, and the row before them.
 
         Where events are folded, a key of which events are remembered and no row was absent before.
@@ -135,10 +135,10 @@ class _Search:
         if bases:
             newest = _batch(bases[-1])
             stood = [row for row in bases if _batch(row) == newest and row.get(ENDS) is None]
-            return events, Base(self.key, self._row(stood[0]) if stood else None, newest)
+            return events, BaseRow(self.key, self._row(stood[0]) if stood else None, newest)
         was_absent = in_part and not isinstance(self.dimension.lateness, Ordered)
         was_absent = was_absent and any(event.batch > self.turned for event in events)
-        return events, Base(self.key, None, 0) if was_absent else None
+        return events, BaseRow(self.key, None, 0) if was_absent else None
 
     def _events(self, rows: Sequence[Entry]) -> Iterator[Remembered]:
         released = {position_of(row): _batch(row) for row in rows if row[entries.KIND] == entries.RELEASED}

@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.formats.shared.change_log import batch_record
 from lakeward.adapters.formats.shared.change_log.entries import BATCH, KIND, RECORD, WORDS
 from lakeward.adapters.formats.shared.change_log.retention import next_trim
-from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.side_tables.side_table import Make
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.ledger.writer import applied_record
-from lakeward.core.ports import Recalled, Undone, Version
+from lakeward.core.ports import ChangeLogState, RollbackPreview, Version
 from lakeward.core.progress import Progress
 from lakeward.plugins.registry import SMALL_BATCH
 
@@ -126,19 +126,19 @@ class KeepingEarlier(Keeping):
 
     def forget(self) -> None:
         """Forget what was read of the companion: it is another now."""
-        self.companion = CompanionTable(self.dimension, self.make)
+        self.change_log = ChangeLogTable(self.dimension, self.make)
 
-    def recall(self, progress: Progress) -> Recalled:
+    def read_state(self, progress: Progress) -> ChangeLogState:
         """Return what is remembered; a batch that the companion was trimmed with was no crash's."""
-        recalled = super().recall(progress)
-        if self.companion.batches.has_leftovers and progress.batch + 1 in self.earlier.batches():
+        change_log_state = super().read_state(progress)
+        if self.change_log.batches.has_leftovers and progress.batch + 1 in self.earlier.batches():
             raise TableError(
                 f"{self.dimension.name} was rolled back to batch {progress.batch}",
                 found=f"its companion was trimmed with batch {progress.batch + 1}",
                 todo=f"`lakeward rollback {self.dimension.name}` takes back what it remembers, too. Or roll it "
                 "forward again, or drop the table and its companion to load it anew.",
             )
-        return recalled
+        return change_log_state
 
     def trim(self, progress: Progress) -> None:
         """Forget what can no longer matter to the table as it stands, and keep it for one that is taken back."""
@@ -168,7 +168,7 @@ class TableVersions:
             and not _is_lost(version.progress.batch, newest, kept)
         ]
 
-    def behind(self, name: str) -> Undone:
+    def behind(self, name: str) -> RollbackPreview:
         """Return what going back to a commit undoes; it may be another writer's, of rows compacted, say."""
         line = self.load()
         version = None if line is None else line.find(name)
@@ -189,7 +189,7 @@ class TableVersions:
         line.check(name)
         found = self._entries(batch)
         later = [batch_record.read(number, text) for kind, number, text in found if kind == BATCH]
-        return Undone(
+        return RollbackPreview(
             version=version,
             objects=[applied_record(item, 0) for one in later for item in one.facts],
             batches=len(later),
@@ -197,16 +197,16 @@ class TableVersions:
             words=[batch_record.read_word(WORDS[kind], text) for kind, _, text in found if kind in WORDS],
         )
 
-    def roll_back(self, undone: Undone) -> None:
+    def roll_back(self, preview: RollbackPreview) -> None:
         """Take the table back, then what stands beside it; what is done already is not done again."""
-        line, batch = self.load(), undone.version.progress.batch
+        line, batch = self.load(), preview.version.progress.batch
         if line is None:
             raise TableError(f"{self.name} is gone", todo="Nothing was changed.")
         newest = self._newest(line)
         if newest == line.batch > batch:  # what a crash left would be taken for a batch of then
-            self.kept.companion.table.forget_above(newest)
-        if not line.is_at(undone.version.name):
-            line.take_back(undone.version)
+            self.kept.change_log.table.forget_above(newest)
+        if not line.is_at(preview.version.name):
+            line.take_back(preview.version)
         self.kept.quarantine.table.forget_above(batch)
         trimmed = next_trim(batch)
         is_needed = trimmed <= newest and trimmed in self.kept.earlier.batches()
@@ -232,7 +232,7 @@ class TableVersions:
         """Return what is stamped above a batch: records of batches, and words of operators."""
         kinds = "', '".join([BATCH, *WORDS])
         condition = f"{KIND} in ('{kinds}') and {names.BATCH} > {above}"
-        found = self.kept.companion.table.rows(condition, (KIND, names.BATCH, RECORD))
+        found = self.kept.change_log.table.rows(condition, (KIND, names.BATCH, RECORD))
         return [(row[KIND], row[names.BATCH], row[RECORD]) for row in found.to_pylist()]
 
     def _newest(self, line: Line) -> int:

@@ -36,19 +36,19 @@ from lakeward.adapters.spark.execution.query_plans import as_leaf
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Resolved
+from lakeward.core.ports import MergeResult
 
 _NO_PARTITIONS: Final = Partitions()
 
 DIRECT: Final = "Spark: a full load, written as it was read"
 
-Work: TypeAlias = Callable[[Loaded | None, Partitions], Resolved]
+Work: TypeAlias = Callable[[Loaded | None, Partitions], MergeResult]
 """Works out rows of a table as it was loaded, None where it is not there yet, and as it is partitioned."""
 
 
 def resolved_by(
     kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None, partitions: Partitions = _NO_PARTITIONS
-) -> Resolved:
+) -> MergeResult:
     """Work out what a plan does to a table, or to one that is not there yet.
 
     Rows of which its `partitions` would not keep a text go into quarantine.
@@ -74,9 +74,9 @@ def resolved_by(
 
 def _by_spark(
     kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None, partitions: Partitions
-) -> Resolved:
+) -> MergeResult:
     """Work out by Spark what a plan does to a table."""
-    plan, frame = with_instants(plan, frame, lambda: kept.companion.batches.object_names)
+    plan, frame = with_instants(plan, frame, lambda: kept.change_log.batches.object_names)
     if plan.appends:
         append = by_images if meets_images(plan) else by_appending
         return append(kept, plan, frame, table)
@@ -87,7 +87,7 @@ def _by_spark(
     return resolved
 
 
-def merge(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
+def merge(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> MergeResult:
     """Each event meets the row that stands of its key, if there is one."""
     rows = Rows(plan, table, kept.spark)
     if plan.splices is not None and rows.history is not None:
@@ -102,7 +102,7 @@ def merge(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None
     return replace(work_out(kept, plan, arrived, rows), log_regressions=regressions)
 
 
-def reload(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
+def reload(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> MergeResult:
     """The rows of a full load take the place of all that stand, and meet none of them."""
     if plan.dimension.history is not None:  # its rows stay: what the load lacks ends
         return merge(kept, plan, frame, table)
@@ -116,7 +116,7 @@ def reload(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | Non
         return replace(resolved, removed=rows.count())
 
 
-def _with_lacking(resolved: Resolved, rows: Rows) -> Resolved:
+def _with_lacking(resolved: MergeResult, rows: Rows) -> MergeResult:
     """Keep the rows that a full load lacks, where deletes are soft: they went."""
     outcome: Outcome = resolved.detail
     upserts = in_spark(outcome.upserts)

@@ -13,13 +13,13 @@ from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Resolved
+from lakeward.core.ports import MergeResult
 
 _ROWS_A_FILE: Final = 1_000_000
 """One writing task for so many rows: small batches make one file, not one for each core."""
 
 
-def written(plan: MergePlan, resolved: Resolved) -> DataFrame:
+def written(plan: MergePlan, resolved: MergeResult) -> DataFrame:
     """Return the rows to be added, with all columns that the plan gives the table, and those of lakeward."""
     outcome: Outcome = resolved.detail
     return as_stored(plan, in_spark(outcome.upserts)).coalesce(1 + resolved.written // _ROWS_A_FILE)

@@ -22,7 +22,7 @@ from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
-from lakeward.core.errors import MendError, TableError
+from lakeward.core.errors import RepairError, TableError
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Schema
@@ -121,8 +121,8 @@ class Partitions:
         ]
         return lost + mixed
 
-    def _mended(self, plan: MergePlan, row: Row, texts: _Unkept) -> MendError:
-        return MendError(
+    def _mended(self, plan: MergePlan, row: Row, texts: _Unkept) -> RepairError:
+        return RepairError(
             f"{plan.dimension.name}: row {row[names.ROW]} as it was mended has {row[texts.column]!r} in "
             f"{texts.column!r}",
             found=f"{texts.why}, {texts.becomes}",

@@ -10,7 +10,7 @@ from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import DELETED, Dimension
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.events import LOAD_SEQUENCE, Position, Sequences
-from lakeward.core.ports import Standing
+from lakeward.core.ports import TableState
 from lakeward.core.schema import Schema, Type
 
 SYSTEM_COLUMNS: Final[Mapping[str, Type]] = {
@@ -39,7 +39,7 @@ def without_ours(schema: Schema) -> Schema:
     return Schema(tuple(c for c in schema if c.name not in {*SYSTEM_COLUMNS, names.REACHED, DELETED}))
 
 
-def of_source(standing: Standing, dimension: Dimension) -> Standing:
+def of_source(standing: TableState, dimension: Dimension) -> TableState:
     """Return a table as it stands with the columns of the source alone: without what tells of versions."""
     if dimension.history is None or standing.schema is None:
         return standing

@@ -217,4 +217,4 @@ class Rows:
         kept = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
         kept = with_kept(kept, evolution.schema, evolution.lacking)
         every = kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
-        return remade(every, self.plan.remaking)
+        return remade(every, self.plan.recomputed)

@@ -27,7 +27,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.events import Position, Sequences
 from lakeward.core.merge.change_log import HOLDING, Hold, Reason
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Entry, Mended
+from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.progress import Progress
 from lakeward.core.quarantine.repair import check_same_keys
 from lakeward.core.schema import Column, Type
@@ -112,16 +112,16 @@ class QuarantineTable:
         rows = self.table.rows(f"{names.BATCH} <= {progress.batch}", wanted).to_pylist()
         gone = {position_of(row) for row in rows if row[STATE] in SETTLED}
         fixes = sorted((row for row in rows if row[STATE] == MENDED), key=lambda row: row[SINCE])
-        mended = {position_of(row): mended_of(row, self.table.renames) for row in fixes}
+        repaired = {position_of(row): mended_of(row, self.table.renames) for row in fixes}
         beside = {position_of(row): row[KEY] for row in rows if row[STATE] == BESIDE}
         found = [
-            replace(_entry(row, mended.get(position_of(row))), other_key=beside.get(position_of(row)))
+            replace(_entry(row, repaired.get(position_of(row))), other_key=beside.get(position_of(row)))
             for row in rows
             if row[STATE] in (HELD, FINAL) and position_of(row) not in gone and row[names.EPOCH] == progress.epoch
         ]
         return sorted(found, key=lambda entry: (entry.batch, entry.order, entry.row))
 
-    def mend(self, progress: Progress, entries: Sequence[Entry], events: DataFrame) -> None:
+    def repair_row(self, progress: Progress, entries: Sequence[Entry], events: DataFrame) -> None:
         """Write down what a person mended, in one commit; the newest word on a row counts."""
         keys = [f"{key_text(self.dimension)} AS {KEY}"]
         if names.OLD in events.columns:
@@ -215,16 +215,16 @@ def _columns(sequences: Sequences) -> Mapping[str, Type]:
 def _settled(plan: MergePlan) -> pa.Table:
     places = sorted(plan.releases)
     columns = _placed(places, plan.batch)
-    columns[STATE] = [REPLAYED if place in plan.mended else GIVEN_UP for place in places]
+    columns[STATE] = [REPLAYED if place in plan.repaired else GIVEN_UP for place in places]
     return pa.table(columns)
 
 
 def _as_mended(entries: Sequence[Entry], batch: int) -> pa.Table:
-    mended = [entry.mended for entry in entries if entry.mended is not None]
+    repaired = [entry.repaired for entry in entries if entry.repaired is not None]
     columns = _placed([entry.position for entry in entries], batch)
     columns[STATE] = [MENDED] * len(entries)
-    columns[names.OPERATION] = [word.operation.value for word in mended]
-    columns[names.TEXT] = [text_of(word) for word in mended]
+    columns[names.OPERATION] = [word.operation.value for word in repaired]
+    columns[names.TEXT] = [text_of(word) for word in repaired]
     return pa.table(columns)
 
 
@@ -242,7 +242,7 @@ def _places(places: Sequence[Position]) -> dict[str, Any]:
     return columns
 
 
-def _entry(row: Mapping[str, Any], mended: Mended | None) -> Entry:
+def _entry(row: Mapping[str, Any], repaired: RepairedRow | None) -> Entry:
     return Entry(
         key=row[KEY],
         reason=row[names.REASON],
@@ -257,5 +257,5 @@ def _entry(row: Mapping[str, Any], mended: Mended | None) -> Entry:
         since=int(row[SINCE].timestamp() * 1_000_000),
         text=row[names.TEXT] or "",
         time=row[names.TIME],
-        mended=mended,
+        repaired=repaired,
     )

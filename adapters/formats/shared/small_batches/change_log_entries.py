@@ -27,7 +27,7 @@ from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import DELETED
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position
-from lakeward.core.merge.change_log import Base
+from lakeward.core.merge.change_log import BaseRow
 from lakeward.core.plan import MergePlan
 
 _RELEASED: Final = (KIND, *names.POSITION, names.OPERATION, names.TIME, names.BATCH, RECORD)
@@ -62,7 +62,7 @@ class Entries:
             entry = self._event(RELEASED, event)
             self.found.append({name: entry.get(name) for name in (*_RELEASED, *self.plan.dimension.key)})
 
-    def add_bases(self, bases: Iterable[Base]) -> None:
+    def add_bases(self, bases: Iterable[BaseRow]) -> None:
         """Add the rows before the first remembered event of keys; where there was none, nothing tells of it."""
         for base in bases:
             if base.row is None:

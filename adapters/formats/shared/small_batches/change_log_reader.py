@@ -29,7 +29,7 @@ from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import DELETED, Ordered
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position, canonical
-from lakeward.core.merge.change_log import Base, Change, Hold, Memory
+from lakeward.core.merge.change_log import BaseRow, Change, Hold, Memory
 from lakeward.core.merge.fold import Row, row_of
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema_changes.evolution import SchemaChange
@@ -46,7 +46,7 @@ def read_memory(kept: Keeping, plan: MergePlan, touched: Collection[Key]) -> tup
 
     Raises NotSmall where more is remembered than this process may read.
     """
-    batches = kept.companion.batches
+    batches = kept.change_log.batches
     records = [found.record for found in batches.records.values() if found.record is not None]
     memory = Memory(
         epoch=batches.epoch,
@@ -87,13 +87,13 @@ class _Entries:
 
     @classmethod
     def read(cls, kept: Keeping, plan: MergePlan, touched: Collection[Key]) -> _Entries:
-        companion, name = kept.companion, plan.dimension.key
+        change_log, name = kept.change_log, plan.dimension.key
         kinds = "', '".join((CHANGE, DELETE, BASE, WAITING, RELEASED))
-        upto, epoch = plan.batch - 1, companion.batches.epoch
+        upto, epoch = plan.batch - 1, change_log.batches.epoch
         condition = f"{KIND} in ('{kinds}') and {names.BATCH} <= {upto} and {names.EPOCH} = {epoch}"
-        if companion.table.rows(condition, (KIND,)).num_rows > MOST_ENTRIES:
+        if change_log.table.rows(condition, (KIND,)).num_rows > MOST_ENTRIES:
             raise NotSmall(f"more than {MOST_ENTRIES:,} entries are remembered")
-        rows, now = companion.table.rows(condition, tuple(companion.table.columns)), companion.table.pending
+        rows, now = change_log.table.rows(condition, tuple(change_log.table.columns)), change_log.table.pending
         rows = rows.rename_columns([now.get(column, column) for column in rows.column_names])
         if name[0] not in rows.column_names:
             rows = rows.slice(0, 0)
@@ -107,7 +107,7 @@ class _Entries:
 
     @classmethod
     def _of_rows(cls, kept: Keeping, plan: MergePlan, rows: pa.Table) -> _Entries:
-        columns, name, now = columns_of(rows), plan.dimension.key, kept.companion.table.pending
+        columns, name, now = columns_of(rows), plan.dimension.key, kept.change_log.table.pending
         nothing = [None] * rows.num_rows
         old = [key_in(_renamed(one, now), name) for one in columns.get(names.OLD, nothing)]
         return cls(kept, plan, columns, keys_in(columns, name), old)
@@ -139,7 +139,7 @@ class _Entries:
     @cached_property
     def steps(self) -> Sequence[tuple[int, Mapping[str, str], Sequence[SchemaChange]]]:
         """The changes of columns since the table began, batch by batch, the one in hand included."""
-        records = sorted(self.kept.companion.batches.records.items())
+        records = sorted(self.kept.change_log.batches.records.items())
         found = [(b, record.renames, record.added) for b, record in records if b < self.plan.batch]
         found.append((self.plan.batch, self.plan.dimension.policies.renames, self.plan.evolution.added))
         return [(batch, renames, added) for batch, renames, added in found if renames or added]
@@ -175,7 +175,7 @@ class _Entries:
 
     def changes(self, keys: Collection[Key]) -> Iterator[Change]:
         """Return the events that are remembered of these keys, and those that wait."""
-        turned = self.kept.companion.batches.turned
+        turned = self.kept.change_log.batches.turned
         released = {self._arrival(index) for index in self._every(RELEASED)}
         for index in self._of(keys, CHANGE, DELETE, WAITING):
             kind, batch = self.columns[KIND][index], self.columns[names.BATCH][index]
@@ -197,23 +197,23 @@ class _Entries:
     def _arrival(self, index: int) -> tuple[int, int]:
         return self.columns[names.OBJECT][index], self.columns[names.ROW][index]
 
-    def bases(self, keys: Collection[Key], changes: Iterable[Change]) -> dict[Key, Base]:
+    def bases(self, keys: Collection[Key], changes: Iterable[Change]) -> dict[Key, BaseRow]:
         """Return the rows before what is remembered of these keys, where events are folded over them.
 
         A key of which events are remembered, and no row, was absent before.
         """
         if not self.plan.in_part or isinstance(self.plan.dimension.lateness, Ordered):
             return {}
-        turned = self.kept.companion.batches.turned
+        turned = self.kept.change_log.batches.turned
         counted = [one for one in changes if not one.waiting and one.batch > turned]
-        found = {key: Base(key, None, 0) for one in counted for key in one.event.keys if key in keys}
+        found = {key: BaseRow(key, None, 0) for one in counted for key in one.event.keys if key in keys}
         indices = dict[Key, list[int]]()
         for index in self._of(keys, BASE):
             key = self.key[index]
             if key is not None and self.columns[names.BATCH][index] > turned:
                 indices.setdefault(key, []).append(index)
         batches = self.columns[names.BATCH]
-        return found | {key: Base(key, self._base(own), batches[own[0]]) for key, own in indices.items()}
+        return found | {key: BaseRow(key, self._base(own), batches[own[0]]) for key, own in indices.items()}
 
     def _base(self, indices: Sequence[int]) -> Row:
         """Return the row that entries have, of a history one for each of its last versions."""

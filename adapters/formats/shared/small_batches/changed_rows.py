@@ -55,7 +55,7 @@ class ChangedRows:
 
     def written(self, plan: MergePlan) -> pa.Table:
         """Return the rows to be written, with the columns that tell how each came about."""
-        types = {c.name: c.type for c in plan.stored.schema if c.name not in plan.remaking.columns}
+        types = {c.name: c.type for c in plan.stored.schema if c.name not in plan.recomputed.columns}
         types |= {name: type_ for name, type_ in row_columns(plan.dimension).items() if name != names.BATCH}
         columns = {
             name: pa.array([plain(row.get(name)) for row in self.fresh], arrow_type(type_))

@@ -90,7 +90,7 @@ def _moved(found: SettledBatch) -> set[str]:
     if plan.replaces or not (plan.holds or plan.releases):
         return moved
     own = {place[2:] for place in found.memory.changes}
-    return moved | found.kept.companion.waiters(plan.batch - 1).moved(own)
+    return moved | found.kept.change_log.waiters(plan.batch - 1).moved(own)
 
 
 def _with_reasons(rows: pa.Table, rejects: Sequence[Reject], had: Mapping[Position, Reason]) -> pa.Table:

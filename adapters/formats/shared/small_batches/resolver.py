@@ -23,10 +23,10 @@ from lakeward.adapters.spark.shaping.recomputed_columns import remade
 from lakeward.core.dimension import Ordered
 from lakeward.core.events import ChangeEvent
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Resolved
+from lakeward.core.ports import MergeResult
 
 
-def by_settling(kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None) -> Resolved:
+def by_settling(kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None) -> MergeResult:
     """Work out a batch by the core. Raises NotSmall where it turns out to need Spark, and else as Spark would."""
     try:
         return _resolved(SettledBatch.of(kept, plan, frame, table))
@@ -34,13 +34,13 @@ def by_settling(kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | No
         raise NotSmall(f"a value is none of Python: {error}") from error
 
 
-def _resolved(found: SettledBatch) -> Resolved:
+def _resolved(found: SettledBatch) -> MergeResult:
     plan, settled = found.plan, found.settled
     changed, rejects = ChangedRows.of(found), settled.rejects
     upserts, places = LocalFrame(changed.written(plan), found.kept.spark), changed.places(found)
     removed, count = removed_rows(found, places)
     outcome = Outcome(
-        upserts=remade(upserts.in_spark(), plan.remaking) if plan.remaking else upserts,
+        upserts=remade(upserts.in_spark(), plan.recomputed) if plan.recomputed else upserts,
         removed=removed,
         rejects=refused_rows(found, rejects),
         entries=None if plan.appends else _entries(found),
@@ -51,7 +51,7 @@ def _resolved(found: SettledBatch) -> Resolved:
     )
     read = settled.counts.read + plan.facts.skipped
     reasons = Counter(reject.reason for reject in rejects if reject.position in found.batch.places)
-    return Resolved(
+    return MergeResult(
         counts=replace(settled.counts, read=read, skipped=plan.facts.skipped),
         written=len(changed.fresh),
         removed=count,

@@ -124,7 +124,7 @@ def _needs_cells(plan: MergePlan) -> bool:
     """Return whether a batch needs the cells of stored rows: to complete rows, to keep ended ones, to compare."""
     dimension = plan.dimension
     compares = dimension.ties is not Ties.ARRIVAL or dimension.unique_sequences
-    completes = dimension.history is not None or plan.folds or plan.evolution.lacks or bool(plan.remaking)
+    completes = dimension.history is not None or plan.folds or plan.evolution.lacks or bool(plan.recomputed)
     return completes or compares or bool(plan.holds or plan.releases)
 
 
@@ -137,13 +137,13 @@ def _held_before(kept: Keeping, plan: MergePlan, batch: SmallBatch) -> Iterator[
 
 
 def _delivery(kept: Keeping, plan: MergePlan, batch: SmallBatch) -> Delivery:
-    mended = {event.position[2:]: event for event in batch.events if plan.releases}
+    repaired = {event.position[2:]: event for event in batch.events if plan.releases}
     return Delivery(
         number=plan.batch,
         events=[] if plan.releases else batch.events,
         rejects=batch.rejects,
         object_names=_object_names(kept, plan),
-        resolutions=[Resolution(position, mended.get(position[2:])) for position in plan.releases],
+        resolutions=[Resolution(position, repaired.get(position[2:])) for position in plan.releases],
         loaded=plan.facts.loaded,
         believed=plan.facts.believed,
         ran=plan.ran,
@@ -159,4 +159,4 @@ def _object_names(kept: Keeping, plan: MergePlan) -> Mapping[int, str]:
     if not plan.releases and plan.dimension.ties is Ties.ARRIVAL:
         return {}
     arrived = {found.object.order: found.object.name for found in plan.facts.objects}
-    return {**kept.companion.batches.object_names, **arrived}
+    return {**kept.change_log.batches.object_names, **arrived}

@@ -13,7 +13,7 @@ from lakeward.adapters.aws.s3.access import Access, is_url, split
 from lakeward.adapters.aws.s3.error_messages import told
 from lakeward.adapters.aws.s3.lock import TERM, LockLostError, LockTakenError, ObjectLock
 from lakeward.adapters.aws.s3.range_reader import open_object
-from lakeward.adapters.formats.shared.storage.folder import PATIENCE, Found, taken
+from lakeward.adapters.formats.shared.storage.folder import PATIENCE, Found, selection
 from lakeward.core.errors import TableError
 
 
@@ -97,7 +97,7 @@ class BucketFolder:
             with lock.held(PATIENCE):
                 yield
         except LockTakenError as error:
-            raise taken(what, f"{lock.url}, and is {error},") from error
+            raise selection(what, f"{lock.url}, and is {error},") from error
         except LockLostError as error:
             raise TableError(
                 f"{what}: another process took the lock of the table while this one worked",

@@ -142,7 +142,7 @@ class DiskFolder:
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=PATIENCE):
                 yield
         except Timeout as error:
-            raise taken(what, error.lock_file) from error
+            raise selection(what, error.lock_file) from error
 
     def prepare(self) -> None:
         """Make it; raises TableError where that is not allowed."""
@@ -156,7 +156,7 @@ class DiskFolder:
             ) from error
 
 
-def taken(what: str, lock: str) -> TableError:
+def selection(what: str, lock: str) -> TableError:
     """Return what to say where a lock is held for too long."""
     return TableError(
         f"{what}: another process is committing to the table",

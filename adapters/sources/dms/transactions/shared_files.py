@@ -21,8 +21,8 @@ from lakeward.adapters.spark.session.errors import FAILURES, full_text, said, un
 from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger.full_loads import UNNAMED, is_older
-from lakeward.core.ledger.objects import Past, SourceObject
-from lakeward.core.ports import Stray
+from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+from lakeward.core.ports import UnroutedRow
 from lakeward.core.text.numbers import format_count
 
 MOST_STRAYS: Final = 10_000
@@ -57,7 +57,7 @@ class SharedFiles:
     _was_cleaned: bool = False
 
     def of_table(
-        self, table: TableName, files: Sequence[SourceObject], past: Past, *, has_more: bool
+        self, table: TableName, files: Sequence[SourceObject], past: ObjectHistory, *, has_more: bool
     ) -> Sequence[SourceObject]:
         """Return those of the files that have rows of a table, up to the first that cannot be read.
 
@@ -76,7 +76,7 @@ class SharedFiles:
                 raise copy(refused)  # it would keep what each of its tracebacks holds
         return found
 
-    def _refuse_archived(self, table: TableName, listed: Collection[str], past: Past) -> None:
+    def _refuse_archived(self, table: TableName, listed: Collection[str], past: ObjectHistory) -> None:
         """Refuse to go on without files that went into the archive before the table was configured or made anew."""
         if self.folder.archive is None:
             return
@@ -98,7 +98,7 @@ class SharedFiles:
                 f"The other tables know them. {other}",
             )
 
-    def _known(self, table: TableName, past: Past) -> Mapping[str, Share]:
+    def _known(self, table: TableName, past: ObjectHistory) -> Mapping[str, Share]:
         """Return a table's shares, as applied those that it has: made anew or taken back, it has fewer.
 
         Where nothing is said of what it has, the index is believed.
@@ -114,7 +114,7 @@ class SharedFiles:
         self.staged.mark(table, lost, is_applied=False)
         return self.staged.shares(table)
 
-    def _without_older(self, table: TableName, names: Collection[str], past: Past) -> Sequence[str]:
+    def _without_older(self, table: TableName, names: Collection[str], past: ObjectHistory) -> Sequence[str]:
         """Return those of some files that are not of an epoch before, nor of another `cdc_path`."""
         versions = self.staged.versions() if names else {}
         place = self.folder.places.of(table)
@@ -122,7 +122,7 @@ class SharedFiles:
         items = [SourceObject(name, place.known(table, name).order, *versions[name]) for name in own]
         return [item.name for item in items if not is_older(item, past, UNNAMED)]
 
-    def _is_settled(self, item: SourceObject, past: Past) -> bool:
+    def _is_settled(self, item: SourceObject, past: ObjectHistory) -> bool:
         is_older = past.cut is not None and item.order <= past.cut
         return is_older or item.name in past.seen or item.name in past.passed("LEDGER-001")
 
@@ -218,13 +218,18 @@ class SharedFiles:
         tags = {item.name: item.etag or self.folder.etag(some, item.name) for item in items}
         written = self.staged.rows.new()
         try:
-            shares, strays = self._split(items, paths, written)
+            shares, unrouted_rows = self._split(items, paths, written)
             is_whole = [self._is_as_it_was(paths[item.name], item) for item in items]
             kept = items[: is_whole.index(False)] if False in is_whole else items
             names = {item.name for item in kept}
             own = {name: found for name, found in shares.items() if name in names}
             tagged = [replace(item, etag=tags[item.name]) for item in kept]
-            self.staged.add(tagged, own, [stray for stray in strays if stray.object in names], written)
+            self.staged.add(
+                tagged,
+                own,
+                [unrouted_row for unrouted_row in unrouted_rows if unrouted_row.object in names],
+                written,
+            )
             self.staged.sweep(self.configured)
         finally:
             self.staged.drop(written)
@@ -236,7 +241,7 @@ class SharedFiles:
 
     def _split(
         self, items: Sequence[SourceObject], paths: Mapping[str, str], written: str
-    ) -> tuple[Mapping[str, Sequence[Share]], Sequence[Stray]]:
+    ) -> tuple[Mapping[str, Sequence[Share]], Sequence[UnroutedRow]]:
         splitter = Splitter(self.spark(), self.dialect, self.configured)
         has = self.staged.rows.has
         try:
@@ -249,15 +254,15 @@ class SharedFiles:
             for name, table, rows, width in splitter.shares(written) if has(written) else ():
                 shares[name].append(Share(table, rows, width, ""))
             is_any = any(has(f"{written}/part={part}") for part in ("torn", "stray"))
-            found = splitter.strays(written, MOST_STRAYS + 1) if is_any else ()
+            found = splitter.unrouted_rows(written, MOST_STRAYS + 1) if is_any else ()
         except FAILURES as error:
             if (gone := unreachable("files of transactions", error)) is not None:
                 raise gone from error
             raise self._unreadable(items, paths, error) from error
         self._refuse_torn([(name, row) for name, row, _, is_torn in found if is_torn])
-        strays = [Stray(name, row, _NO_TABLE, text, self.now()) for name, row, text, _ in found]
-        self._refuse_flood(items, shares, strays)
-        return shares, strays
+        unrouted_rows = [UnroutedRow(name, row, _NO_TABLE, text, self.now()) for name, row, text, _ in found]
+        self._refuse_flood(items, shares, unrouted_rows)
+        return shares, unrouted_rows
 
     def _write(
         self, splitter: Splitter, items: Sequence[SourceObject], paths: Mapping[str, str], written: str
@@ -296,14 +301,17 @@ class SharedFiles:
             )
 
     def _refuse_flood(
-        self, items: Sequence[SourceObject], shares: Mapping[str, Sequence[Share]], strays: Sequence[Stray]
+        self,
+        items: Sequence[SourceObject],
+        shares: Mapping[str, Sequence[Share]],
+        unrouted_rows: Sequence[UnroutedRow],
     ) -> None:
         """Raise SourceError for a file with more rows of no table than a person could look through."""
         for item in items:
-            own = [stray for stray in strays if stray.object == item.name]
+            own = [unrouted_row for unrouted_row in unrouted_rows if unrouted_row.object == item.name]
             rows = len(own) + sum(share.rows for share in shares.get(item.name, ()))
             is_much = rows >= SHARE_FROM and len(own) > MOST_SHARE * rows
-            if own and (len(own) == rows or is_much or len(strays) > MOST_STRAYS):
+            if own and (len(own) == rows or is_much or len(unrouted_rows) > MOST_STRAYS):
                 raise SourceError(
                     f"{len(own):,} of {rows:,} rows of {item.name} do not say of which table they are",
                     found=f"the first is row {own[0].row}: {own[0].text[:100]}",

@@ -102,7 +102,7 @@ class Splitter:
         counted = of_tables.groupBy(NAME, _SCHEMA, _TABLE).agg(F.count("*"), width)
         return [(row[0], TableName(row[1], row[2]), row[3], row[4]) for row in counted.collect()]
 
-    def strays(self, target: str, most: int) -> Sequence[tuple[str, int, str, bool]]:
+    def unrouted_rows(self, target: str, most: int) -> Sequence[tuple[str, int, str, bool]]:
         """Return the rows of no table, at most so many: file, row, text, and whether its quote is open."""
         rows = self.spark.read.schema(_WHOLE).parquet(escaped(target))
         found = rows.where(f"part IN ('{TORN_PART}', '{STRAY_PART}')").orderBy(NAME, LINE).limit(most)

@@ -19,7 +19,7 @@ from lakeward.adapters.sources.dms.transactions.staged_rows import DiskRows, Sta
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError, TableError
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.ports import Stray
+from lakeward.core.ports import UnroutedRow
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, size INTEGER, modified INTEGER, etag TEXT);
@@ -96,16 +96,18 @@ class Staged:
             found = db.execute("SELECT of_schema, of_table, sum(rows) FROM parts GROUP BY of_schema, of_table")
             return {TableName(schema, table): rows for schema, table, rows in found}
 
-    def strays(self) -> Sequence[Stray]:
+    def unrouted_rows(self) -> Sequence[UnroutedRow]:
         """Return the rows that do not say of which table they are, in the order of files and rows."""
         with self._reading() as db:
             found = () if db is None else db.execute("SELECT * FROM strays ORDER BY name, row")
-            return [Stray(*row) for row in found]
+            return [UnroutedRow(*row) for row in found]
 
-    def discard(self, strays: Sequence[Stray]) -> None:
+    def discard(self, unrouted_rows: Sequence[UnroutedRow]) -> None:
         """Forget rows that a person gave up."""
         with self._writing() as db:
-            db.executemany("DELETE FROM strays WHERE name = ? AND row = ?", [(s.object, s.row) for s in strays])
+            db.executemany(
+                "DELETE FROM strays WHERE name = ? AND row = ?", [(s.object, s.row) for s in unrouted_rows]
+            )
 
     def part(self, share: Share) -> str:
         """Return where the rows of a share lie."""
@@ -126,7 +128,7 @@ class Staged:
         self,
         items: Sequence[SourceObject],
         shares: Mapping[str, Sequence[Share]],
-        strays: Sequence[Stray],
+        unrouted_rows: Sequence[UnroutedRow],
         written: str,
     ) -> None:
         """Take in files that were read; rows of a table that lie elsewhere already stay there."""
@@ -142,7 +144,11 @@ class Staged:
                 db.execute("INSERT INTO files VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
                 for share in shares.get(item.name, ()):
                     self._put(db, item.name, share._replace(place=place))
-                fresh = [astuple(stray) for stray in strays if stray.object == item.name and not is_same]
+                fresh = [
+                    astuple(unrouted_row)
+                    for unrouted_row in unrouted_rows
+                    if unrouted_row.object == item.name and not is_same
+                ]
                 db.executemany("INSERT INTO strays VALUES (?, ?, ?, ?, ?)", fresh)
 
     def _put(self, db: sqlite3.Connection, name: str, share: Share) -> None:

@@ -21,7 +21,7 @@ from lakeward.adapters.sources.landing.places import FileName, Naming, Part, for
 from lakeward.adapters.sources.landing.setting_values import counted, time_digits
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
-from lakeward.core.ledger.objects import Past, SourceObject
+from lakeward.core.ledger.objects import ObjectHistory, SourceObject
 
 _OFFSET_BITS: Final = 44
 COUNTER_BITS: Final = 20
@@ -144,7 +144,7 @@ def time_of(order: int) -> int | None:
     return (order >> COUNTER_BITS) * 1000 if order >> COUNTER_BITS else None
 
 
-def with_ordinals(_table: TableName, listed: Sequence[SourceObject], past: Past) -> Sequence[SourceObject]:
+def with_ordinals(_table: TableName, listed: Sequence[SourceObject], past: ObjectHistory) -> Sequence[SourceObject]:
     """Return files with the place of those whose names give none: the one they had, else behind all others.
 
     Those that are new together are counted in the order of their names, numbers in them by value.
@@ -162,7 +162,7 @@ def with_ordinals(_table: TableName, listed: Sequence[SourceObject], past: Past)
 
 
 def in_folders(
-    folder_of: Callable[[str], str], table: TableName, listed: Sequence[SourceObject], past: Past
+    folder_of: Callable[[str], str], table: TableName, listed: Sequence[SourceObject], past: ObjectHistory
 ) -> Sequence[SourceObject]:
     """Return files of folders that are snapshots with their places; `folder_of` tells which of them a file is of.
 
@@ -183,7 +183,7 @@ def in_folders(
     return with_ordinals(table, [*found, *(item for item in listed if not item.order)], past)
 
 
-def of_sinks(table: TableName, listed: Sequence[SourceObject], past: Past) -> Sequence[SourceObject]:
+def of_sinks(table: TableName, listed: Sequence[SourceObject], past: ObjectHistory) -> Sequence[SourceObject]:
     """Return files of messages with their places; raises SourceError for new ones without a place beside a sink's.
 
     Behind all others they would lie before the next files of the sink, or have the place of one.

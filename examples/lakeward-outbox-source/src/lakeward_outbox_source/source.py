@@ -12,7 +12,15 @@ from lakeward.core.checks.source_clock import believed, beyond
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences, key_of
-from lakeward.core.ledger.objects import Limits, Past, SourceObject, Taken, is_suspicious, take, until_changed
+from lakeward.core.ledger.objects import (
+    Limits,
+    ObjectHistory,
+    ObjectSelection,
+    SourceObject,
+    is_suspicious,
+    select_objects,
+    until_changed,
+)
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.ports import Batch, Cells, Entry
@@ -38,21 +46,21 @@ class OutboxSource(MemorySource):
         self.outbox = outbox
         self.clock = now
 
-    def take(self, dimension: Dimension, past: Past) -> Taken:
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """List the transactions that changed the table; the core chooses among them, and raises the alarms."""
         with self.outbox.reading() as database:
             listed = self.outbox.listed(database, dimension.source, past.start)
             if is_suspicious(listed, past):  # the application removed what was applied: then all are listed
                 past = replace(past, start=None)
                 listed = self.outbox.listed(database, dimension.source)
-        return take(str(dimension.name), listed, past, self.limits)
+        return select_objects(str(dimension.name), listed, past, self.limits)
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Read transactions whole, all at one state of the database, up to the first that changed meanwhile."""
         refuse_types(dimension)
         with self.outbox.reading() as database:
-            listed = self.outbox.listed(database, dimension.source, min(item.name for item in taken.objects))
-            same = until_changed(taken, {item.name: item for item in listed}).objects
+            listed = self.outbox.listed(database, dimension.source, min(item.name for item in selection.objects))
+            same = until_changed(selection, {item.name: item for item in listed}).objects
             rows = [self.outbox.rows(database, dimension.source, item.order) for item in same]
         limit = believed(self.clock())
         frames = [
@@ -71,11 +79,11 @@ class OutboxSource(MemorySource):
         known = {name: cells[name] for name in dimension.schema.names if name in cells}
         return Cells({name: _text(value) for name, value in known.items()})
 
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
         """Return mended rows as events, the others as they were written."""
         return [
-            event_of(dimension, entry, entry.mended)
-            if entry.mended is not None
+            event_of(dimension, entry, entry.repaired)
+            if entry.repaired is not None
             else item_of(dimension, entry.position, self.written_at(dimension, entry))
             for entry in entries
         ]

@@ -8,32 +8,32 @@ from enum import Enum
 from typing import Any, Final
 
 from lakeward.core.events import ChangeEvent, Mark, Operation, Position, Unset
-from lakeward.core.ledger.full_loads import Reload, Whole
+from lakeward.core.ledger.full_loads import LoadCompletion, ReloadRequest
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.merge.change_log import Base, Change, Hold, Memory, Reason, Record, Reject
+from lakeward.core.merge.change_log import BaseRow, Change, Hold, Memory, Reason, Record, Reject
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.delivery import Settled
 from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.merge.fold import Row
-from lakeward.core.ports import Ack, Mended
+from lakeward.core.ports import Acknowledgement, RepairedRow
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 _RECORDS: Final = (
-    Ack,
-    Base,
+    Acknowledgement,
+    BaseRow,
     Change,
     ChangeEvent,
     Column,
     Counts,
     Hold,
     Memory,
-    Mended,
+    RepairedRow,
     ObjectFacts,
     Record,
     Reject,
 )
-_MORE: Final = (Reload, Row, Schema, SchemaChange, Settled, SourceObject, Type, Whole)
+_MORE: Final = (ReloadRequest, Row, Schema, SchemaChange, Settled, SourceObject, Type, LoadCompletion)
 _OTHERS: Final = (Kind, Mark, Operation, Position, Reason, Unset, frozenset, list, tuple)
 _KINDS: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*_RECORDS, *_MORE, *_OTHERS)}
 

@@ -18,7 +18,7 @@ from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import Row
 from lakeward.core.operations.key_state import Known
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Entry, Opened, Recalled, Resolved, Standing, Word
+from lakeward.core.ports import ChangeLogState, Commit, Entry, MergeResult, Opened, OperatorDecision, TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
 from lakeward.core.schema_changes.evolution import Recorded
@@ -81,13 +81,13 @@ class SqliteTable(MemoryTable):
 
     # The table.
 
-    def standing(self) -> Standing:
+    def standing(self) -> TableState:
         """Read rows and progress of the last commit; a second writer may have been there since."""
         self.exists, self.rows, self.progress = False, {}, Progress()
         with self.reading() as database:
             found = None if database is None else standing_of(database, self.dimension)
             if database is None or found is None or found.schema is None:
-                return Standing(Progress(), None)
+                return TableState(Progress(), None)
             self.exists, self.progress = True, found.progress
             self.dimension = replace(self.dimension, schema=found.schema)
             for key, position, origin, deleted, *cells in database.execute(f"SELECT * FROM {self.name}"):
@@ -95,7 +95,7 @@ class SqliteTable(MemoryTable):
                 self.rows[read(key)] = Row(named, read(position), bool(deleted), read(origin))
             return found
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         """Refuse columns that the table cannot have; the reference adapter works out the rest."""
         self.check(plan.evolution.schema)
         return super().resolve(plan, frame)
@@ -117,7 +117,7 @@ class SqliteTable(MemoryTable):
                 todo="Ignore the change (docs/explanation/schema-changes.md), or begin a new table.",
             )
 
-    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Write rows, progress and notes at once; raises CommitConflict where another writer was faster."""
         name, schema = str(self.dimension.name), plan.evolution.schema
         with self.writing() as database:
@@ -142,11 +142,11 @@ class SqliteTable(MemoryTable):
 
     # What it remembers, and what waits for a person.
 
-    def recall(self, progress: Progress) -> Recalled:
-        """Read what was written down; `remember` and `hold` only made it ready, and `commit` wrote it."""
+    def read_state(self, progress: Progress) -> ChangeLogState:
+        """Read what was written down; `record_batch` and `hold` only made it ready, and `commit` wrote it."""
         for kind in BY_BATCH:
             setattr(self, kind, {})
-        self.memory, self.remembered, self.words, self.mended = Memory(), 0, [], {}
+        self.memory, self.remembered, self.words, self.repaired = Memory(), 0, [], {}
         with self.reading() as database:
             asked = "SELECT kind, batch, value FROM lakeward_notes WHERE name = ?"
             found = [] if database is None else database.execute(asked, (str(self.dimension.name),)).fetchall()
@@ -155,7 +155,7 @@ class SqliteTable(MemoryTable):
                 getattr(self, kind)[batch] = read(value)
             else:
                 setattr(self, kind, read(value))
-        return super().recall(progress)
+        return super().read_state(progress)
 
     def trim(self, progress: Progress) -> None:
         """Forget what can no longer matter, unless another writer went on: then that is for it to do."""
@@ -166,17 +166,17 @@ class SqliteTable(MemoryTable):
                 gone = "DELETE FROM lakeward_notes WHERE name = ? AND kind = 'written' AND batch <= ?"
                 database.execute(gone, (str(self.dimension.name), self.remembered))
 
-    def write_down(self, progress: Progress, word: Word) -> None:
+    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
         """Write down what an operator said."""
-        self.recall(progress)
-        super().write_down(progress, word)
+        self.read_state(progress)
+        super().record_decision(progress, word)
         with self.writing() as database:
             self.keep(database, 0)
 
-    def mend(self, progress: Progress, entries: Sequence[Entry], events: Frame) -> None:
+    def repair_row(self, progress: Progress, entries: Sequence[Entry], events: Frame) -> None:
         """Write down what a person mended."""
-        self.recall(progress)
-        super().mend(progress, entries, events)
+        self.read_state(progress)
+        super().repair_row(progress, entries, events)
         with self.writing() as database:
             self.keep(database, 0)
 
@@ -203,7 +203,7 @@ class SqliteTarget:
                 todo="Is it a database of SQLite, and may this user write it and its folder?",
             ) from error
 
-    def standing(self, dimension: Dimension) -> Standing:
+    def standing(self, dimension: Dimension) -> TableState:
         """Return how far a table is."""
         return self.table(dimension).standing()
 
@@ -227,14 +227,14 @@ class SqliteTarget:
         return SqliteTable(self, dimension)
 
 
-def standing_of(database: sqlite3.Connection, dimension: Dimension) -> Standing:
+def standing_of(database: sqlite3.Connection, dimension: Dimension) -> TableState:
     """Return what the last commit says."""
     asked = "SELECT progress, columns, committed FROM lakeward_tables WHERE name = ?"
     found = database.execute(asked, (str(dimension.name),)).fetchone()
     return (
-        Standing(Progress(), None)
+        TableState(Progress(), None)
         if found is None
-        else Standing(Progress.from_json(found[0]), read(found[1]), found[2])
+        else TableState(Progress.from_json(found[0]), read(found[1]), found[2])
     )
 
 

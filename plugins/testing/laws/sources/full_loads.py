@@ -12,7 +12,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import SourceObject, Taken
+from lakeward.core.ledger.objects import ObjectSelection, SourceObject
 from lakeward.core.merge.change_log import Reason
 from lakeward.plugins.testing.contract import Closed
 from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, ROWS, Feed, Law, Read, past, told
@@ -68,9 +68,9 @@ def of_a_full_load_that_may_lack_something_nothing_is_taken(feed: Feed) -> None:
 def of_a_full_load_that_changed_since_it_was_taken_nothing_is_read(feed: Feed) -> None:
     """Not the objects before the one that changed, either: a half load would take the place of all rows."""
     _load(feed, 1, 2)
-    taken = _whole(feed)
+    selection = _whole(feed)
     _load(feed, 2, rows=ROWS + 1)
-    batch = feed.open().read(_table(feed), taken, EPOCH)
+    batch = feed.open().read(_table(feed), selection, EPOCH)
     batch.close()
     assert (batch.facts.objects, batch.facts.read) == ((), 0)
 
@@ -82,7 +82,7 @@ def a_full_load_that_is_written_anew_begins_the_next_epoch(feed: Feed) -> None:
     _awaits(feed, *applied, objects=0, epoch=EPOCH + 1)
     _load(feed, 1, rows=ROWS + 1)
     with pytest.raises(AlarmRaised):
-        feed.open().take(_table(feed), past(applied))
+        feed.open().select_objects(_table(feed), past(applied))
     _awaits(feed, *applied, objects=1, epoch=EPOCH + 1)
     _load(feed, 2, rows=ROWS + 1)
     found = _read(feed, _whole(feed, *applied, epoch=EPOCH + 1), EPOCH + 1)
@@ -113,29 +113,29 @@ def _table(feed: Feed) -> Dimension:
 
 def _take(
     feed: Feed, *applied: SourceObject, whole: Iterable[SourceObject] | None = None, epoch: int = EPOCH
-) -> Taken:
+) -> ObjectSelection:
     """Take as a new process does that must have a full load first, of which a person said what is all of it."""
     settles = None if feed.snapshots is None else feed.snapshots.settles
     said = None if whole is None else frozenset(item.version for item in whole)
     load = Load(epoch=epoch, since=1 if settles is None else None, whole=said, settles=settles)
-    return feed.open().take(_table(feed), past(applied, load=load))
+    return feed.open().select_objects(_table(feed), past(applied, load=load))
 
 
-def _whole(feed: Feed, *applied: SourceObject, epoch: int = EPOCH) -> Taken:
+def _whole(feed: Feed, *applied: SourceObject, epoch: int = EPOCH) -> ObjectSelection:
     """Say that what is there is all, and take it."""
     return _take(feed, *applied, whole=_take(feed, *applied, epoch=epoch).left, epoch=epoch)
 
 
 def _awaits(feed: Feed, *applied: SourceObject, objects: int, epoch: int = EPOCH, **more: Any) -> None:
     """Hold a source to take nothing, and to tell of the load that it waits for how much is there."""
-    taken = _take(feed, *applied, epoch=epoch, **more)
-    assert (taken.objects, taken.load) == ((), None), "taken is what may be a half load"
-    assert taken.awaited is not None, "that a full load is awaited is not told"
-    assert (taken.awaited.epoch, taken.awaited.objects, len(taken.left)) == (epoch, objects, objects)
+    selection = _take(feed, *applied, epoch=epoch, **more)
+    assert (selection.objects, selection.load) == ((), None), "taken is what may be a half load"
+    assert selection.awaited is not None, "that a full load is awaited is not told"
+    assert (selection.awaited.epoch, selection.awaited.objects, len(selection.left)) == (epoch, objects, objects)
 
 
-def _read(feed: Feed, taken: Taken, epoch: int = EPOCH) -> Read:
-    batch = feed.open().read(_table(feed), taken, epoch)
+def _read(feed: Feed, selection: ObjectSelection, epoch: int = EPOCH) -> Read:
+    batch = feed.open().read(_table(feed), selection, epoch)
     try:
         return Read(batch.facts, list(feed.rows(batch.frame)))
     finally:

@@ -62,7 +62,7 @@ def changes_that_come_late_or_again_are_no_restart(feed: Feed) -> None:
 
 
 def changes_from_a_restart_on_count_above_the_old_log(feed: Feed) -> None:
-    """Once an operator let it pass, which `Taken.restarts` says; those before it keep their places.
+    """Once an operator let it pass, which `ObjectSelection.restarts` says; those before it keep their places.
 
     So do those of the partitions behind its own, which begin at its `end`.
     """
@@ -105,8 +105,8 @@ def _sequences(feed: Feed, *restarts: LogRestart) -> Mapping[tuple[int, int], in
     applied: list[SourceObject] = []
     found: dict[tuple[int, int], int] = {}
     source = feed.open()
-    while (taken := source.take(feed.dimension, past(applied))).objects:
-        batch = source.read(feed.dimension, replace(taken, restarts=restarts), EPOCH)
+    while (selection := source.select_objects(feed.dimension, past(applied))).objects:
+        batch = source.read(feed.dimension, replace(selection, restarts=restarts), EPOCH)
         found |= {item.position[2:]: item.position.sequence for item in feed.rows(batch.frame)}
         applied += [known.object for known in batch.facts.objects]
         batch.close()
@@ -121,9 +121,9 @@ def _restart(feed: Feed, objects_per_batch: int | None = None) -> FoundRestart |
     """Return the first restart that the core finds by what is told, batch by batch."""
     reached, source = LogReached(), feed.open()
     applied: list[SourceObject] = []
-    while (taken := source.take(feed.dimension, past(applied))).objects:
-        taken = replace(taken, objects=taken.objects[:objects_per_batch], reached=reached)
-        batch = source.read(feed.dimension, taken, EPOCH)
+    while (selection := source.select_objects(feed.dimension, past(applied))).objects:
+        selection = replace(selection, objects=selection.objects[:objects_per_batch], reached=reached)
+        batch = source.read(feed.dimension, selection, EPOCH)
         batch.close()
         objects = [known.in_log for known in batch.facts.objects]
         found = find_restarts(objects, reached, ())

@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Past, SourceObject
+from lakeward.core.ledger.objects import ObjectHistory, SourceObject
 from lakeward.plugins.testing.contract import port_contract
 from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, OTHER, ROWS, Feed, Law, Read, past, told
 from lakeward.plugins.testing.laws.sources import (
@@ -38,8 +38,8 @@ def of_a_table_without_objects_nothing_is_taken(feed: Feed) -> None:
     """Whatever there is of other tables; it is no error."""
     assert not feed.take()
     feed.put(OTHER, 1, feed.items(1))
-    taken = feed.open().take(feed.dimension, Past())
-    assert (taken.objects, taken.left, taken.files_left) == ((), (), 0)
+    selection = feed.open().select_objects(feed.dimension, ObjectHistory())
+    assert (selection.objects, selection.left, selection.files_left) == ((), (), 0)
 
 
 def objects_come_in_order_however_they_were_delivered(feed: Feed) -> None:
@@ -57,10 +57,10 @@ def what_is_taken_is_taken_again_until_it_is_applied(feed: Feed) -> None:
     """By the same process, and by another; reading does not change that."""
     feed.deliver(1, 2, 3)
     source = feed.open()
-    first = source.take(feed.dimension, Past())
+    first = source.select_objects(feed.dimension, ObjectHistory())
     assert first.objects
     feed.read()
-    assert source.take(feed.dimension, Past()).objects == first.objects
+    assert source.select_objects(feed.dimension, ObjectHistory()).objects == first.objects
     assert feed.take() == first.objects
 
 
@@ -68,7 +68,7 @@ def what_was_applied_is_not_taken_again(feed: Feed) -> None:
     """And is still there to be seen; what comes behind it is taken alone."""
     feed.deliver(1, 2)
     applied = _applied(feed)
-    again = feed.open().take(feed.dimension, past(applied))
+    again = feed.open().select_objects(feed.dimension, past(applied))
     assert (again.objects, again.vanished) == ((), ())
     feed.deliver(3)
     (fresh,) = feed.take(*applied)
@@ -76,7 +76,7 @@ def what_was_applied_is_not_taken_again(feed: Feed) -> None:
 
 
 def a_listing_from_the_last_object_on_finds_the_same(feed: Feed) -> None:
-    """`Past.start` spares a source to list what was applied; it may be set aside."""
+    """`ObjectHistory.start` spares a source to list what was applied; it may be set aside."""
     feed.deliver(1, 2)
     applied = _applied(feed)
     feed.deliver(3, 4)
@@ -97,15 +97,15 @@ def an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it(fee
     feed.deliver(1, 2, 3)
     for is_longer in (False, True):
         source = feed.open()
-        taken = source.take(feed.dimension, Past())
-        changed = min(2, len(taken.objects))
+        selection = source.select_objects(feed.dimension, ObjectHistory())
+        changed = min(2, len(selection.objects))
         feed.put(DIMENSION, changed, feed.items(changed, ROWS + 1) if is_longer else _of_equal_size(feed, changed))
-        (now,) = [item for item in feed.take() if item.name == taken.objects[changed - 1].name]
-        assert now != taken.objects[changed - 1], "an object that was put again is listed as it was before"
-        batch = source.read(feed.dimension, taken, EPOCH)
+        (now,) = [item for item in feed.take() if item.name == selection.objects[changed - 1].name]
+        assert now != selection.objects[changed - 1], "an object that was put again is listed as it was before"
+        batch = source.read(feed.dimension, selection, EPOCH)
         found = Read(batch.facts, list(feed.rows(batch.frame)))
         batch.close()
-        assert [item.order for item in found.objects] == [item.order for item in taken.objects[: changed - 1]]
+        assert [item.order for item in found.objects] == [item.order for item in selection.objects[: changed - 1]]
         assert len(found.rows) == ROWS * (changed - 1)
         assert now in feed.take(*found.objects), "what it holds now is not taken"
 
@@ -135,8 +135,8 @@ def an_object_that_comes_late_is_taken_and_said_to_be_late(feed: Feed) -> None:
     feed.deliver(1, 3)
     applied = _applied(feed)
     feed.deliver(2)
-    taken = feed.open().take(feed.dimension, past(applied))
-    assert [item.name for item in taken.objects] == list(taken.late) != []
+    selection = feed.open().select_objects(feed.dimension, past(applied))
+    assert [item.name for item in selection.objects] == list(selection.late) != []
     with pytest.raises(AlarmRaised):
         feed.take(*applied, floor=applied[-1].order)
 
@@ -156,9 +156,9 @@ def a_table_is_read_by_what_its_source_calls_it(feed: Feed) -> None:
     feed.put(OTHER, 2, feed.items(2))
     other = replace(feed.dimension, name=OTHER.name, reads=DIMENSION.name)
     source = feed.open()
-    taken = source.take(other, Past())
-    assert taken.objects == feed.take()
-    batch = source.read(other, taken, EPOCH)
+    selection = source.select_objects(other, ObjectHistory())
+    assert selection.objects == feed.take()
+    batch = source.read(other, selection, EPOCH)
     found = Read(batch.facts, list(feed.rows(batch.frame)))
     batch.close()
     assert told(found.by_arrival) == told(feed.read().by_arrival)

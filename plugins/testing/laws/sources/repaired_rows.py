@@ -10,13 +10,13 @@ from typing import Final
 
 import pytest
 
-from lakeward.core.errors import MendError
+from lakeward.core.errors import RepairError
 from lakeward.core.events import ChangeEvent, Operation
-from lakeward.core.ledger.objects import Past
+from lakeward.core.ledger.objects import ObjectHistory
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.facts import Capability
-from lakeward.core.ports import Entry, Mended
-from lakeward.core.shaping.recomputed_columns import Remaking
+from lakeward.core.ports import Entry, RepairedRow
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.plugins.testing.feeds import EPOCH, Feed, Law, told, words
 
 
@@ -28,7 +28,7 @@ def without_rules_rows_have_the_columns_and_the_key_of_their_table(feed: Feed) -
 def without_rules_no_column_is_made_again(feed: Feed) -> None:
     """Whatever events may call for."""
     for may_need in (frozenset[Capability](), frozenset(Capability)):
-        assert feed.open().remaking(feed.dimension, may_need) == Remaking()
+        assert feed.open().recomputed(feed.dimension, may_need) == RecomputedColumns()
 
 
 def the_cells_of_a_row_in_quarantine_are_those_that_were_written(feed: Feed) -> None:
@@ -46,8 +46,8 @@ def a_mended_row_is_an_event_in_its_place(feed: Feed) -> None:
     """With the cells that a person wrote, at the time of the row; among others, each is its own."""
     feed.deliver(1, 2)
     rows = list(_in_quarantine(feed))
-    mended = [replace(entry, mended=_mended(feed, item, a=f"mended {item.key}")) for item, entry in rows]
-    found = sorted(feed.rows(feed.open().mend(feed.dimension, mended)), key=lambda item: item.position[2:])
+    repaired = [replace(entry, repaired=_mended(feed, item, a=f"mended {item.key}")) for item, entry in rows]
+    found = sorted(feed.rows(feed.open().repair_row(feed.dimension, repaired)), key=lambda item: item.position[2:])
     assert [item.position for item in found] == [item.position for item, _ in rows]
     wanted = [replace(item, cells={**item.cells, "a": f"mended {item.key}"}) for item, _ in rows]
     assert told(found) == told(wanted)
@@ -57,7 +57,7 @@ def one_that_is_not_mended_is_read_as_it_was_written(feed: Feed) -> None:
     """A row that showed a change of columns is replayed so, once its table follows."""
     feed.deliver(1, 2)
     for item, entry in _in_quarantine(feed, Reason.SCHEMA):
-        (found,) = feed.rows(feed.open().mend(feed.dimension, [entry]))
+        (found,) = feed.rows(feed.open().repair_row(feed.dimension, [entry]))
         assert (found.position, words(found)) == (item.position, words(item))
 
 
@@ -65,9 +65,9 @@ def a_cell_that_does_not_fit_its_column_is_refused_by_its_name(feed: Feed) -> No
     """It is never taken for NULL, or for another value."""
     feed.deliver(1)
     ((item, entry), *_) = _in_quarantine(feed)
-    mended = replace(entry, mended=_mended(feed, item, id="no number"))
-    with pytest.raises(MendError) as refused:
-        feed.rows(feed.open().mend(feed.dimension, [mended]))
+    repaired = replace(entry, repaired=_mended(feed, item, id="no number"))
+    with pytest.raises(RepairError) as refused:
+        feed.rows(feed.open().repair_row(feed.dimension, [repaired]))
     assert re.search(r"\bid\b", str(refused.value)), f"the column is not named: {refused.value}"
 
 
@@ -77,7 +77,7 @@ def _in_quarantine(feed: Feed, reason: Reason = Reason.QUALITY) -> Iterator[tupl
     It is read as that of a table with rules is, which may refuse any row: so each comes with its text.
     """
     source, dimension = feed.open(), replace(feed.dimension, keeps_text=True)
-    batch = source.read(dimension, source.take(dimension, Past()), EPOCH)
+    batch = source.read(dimension, source.select_objects(dimension, ObjectHistory()), EPOCH)
     names = {known.object.order: known.object.name for known in batch.facts.objects}
     items, texts = list(feed.rows(batch.frame)), feed.texts(batch.frame)
     batch.close()
@@ -104,8 +104,8 @@ def _in_quarantine(feed: Feed, reason: Reason = Reason.QUALITY) -> Iterator[tupl
             )
 
 
-def _mended(feed: Feed, item: ChangeEvent, **cells: str) -> Mended:
-    return Mended(operation=item.operation, cells={**feed.written(item), **cells})
+def _mended(feed: Feed, item: ChangeEvent, **cells: str) -> RepairedRow:
+    return RepairedRow(operation=item.operation, cells={**feed.written(item), **cells})
 
 
 LAWS: Final[tuple[Law, ...]] = (

@@ -56,11 +56,11 @@ def _put(feed: Feed, place: int, times_of: int, written: int) -> None:
 def _restart(feed: Feed, *applied: SourceObject, time: int | None = None) -> AlarmRaised | None:
     """Return the alarm that the core raises by what is told of the next batch; `time` is the table's greatest."""
     source = feed.open()
-    taken = source.take(feed.dimension, past(applied))
-    batch = source.read(feed.dimension, taken, EPOCH)
+    selection = source.select_objects(feed.dimension, past(applied))
+    batch = source.read(feed.dimension, selection, EPOCH)
     batch.close()
     try:
-        refuse_topic_restart(DIMENSION.name, batch.facts.objects, taken, time, ())
+        refuse_topic_restart(DIMENSION.name, batch.facts.objects, selection, time, ())
     except AlarmRaised as error:
         return error
     return None

@@ -9,9 +9,9 @@ from typing import Any, Final
 from lakeward.core.dimension import ORDERED, Dimension
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.pipeline.job import Job, Prepared
+from lakeward.core.pipeline.job import Job, PreparedBatch
 from lakeward.core.pipeline.preparation import prepare
-from lakeward.core.pipeline.steps import carry_out
+from lakeward.core.pipeline.steps import commit_batch
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial, expected
 from lakeward.plugins.testing.moments import rows_differ
 from lakeward.plugins.testing.player import Lake, Player
@@ -47,12 +47,12 @@ def of_two_processes_that_worked_out_one_batch_one_commits(trial: Trial) -> None
     player.source.arrived = other.source.arrived = 2
     job, late = player.job(), other.job()
     mine, its = prepare(job), prepare(late)
-    assert isinstance(mine, Prepared)
-    assert isinstance(its, Prepared)
-    report = carry_out(job, mine)
+    assert isinstance(mine, PreparedBatch)
+    assert isinstance(its, PreparedBatch)
+    report = commit_batch(job, mine)
     commits = late.opened.table.commit
     assert _is_refused(lambda: commits(its.plan, its.resolved, its.progress)), "batch 2 was committed twice"
-    assert _is_refused(lambda: carry_out(late, its)), "who slept went on to write"
+    assert _is_refused(lambda: commit_batch(late, its)), "who slept went on to write"
     mine.close()
     its.close()
     assert lake.open(script.dimension).table.standing().progress == report.progress
@@ -134,13 +134,13 @@ def no_object_is_forgotten_where_two_processes_write_at_once(trial: Trial) -> No
         raise AssertionError(rows_differ(player.moments[-1].rows, script.truth, player.delivered))
 
 
-def _remembered(player: Player) -> tuple[Job[Any], Prepared[Any]]:
+def _remembered(player: Player) -> tuple[Job[Any], PreparedBatch[Any]]:
     """Do all of a batch but its commit."""
     job = player.job()
     prepared = prepare(job)
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedBatch)
     job.opened.quarantine.hold(prepared.plan, prepared.resolved)
-    job.opened.companion.remember(prepared.plan, prepared.resolved)
+    job.opened.change_log.record_batch(prepared.plan, prepared.resolved)
     return job, prepared
 
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 from lakeward.core.dimension import DELETED, ORDERED, Deletes, Dimension, Lateness, TableName, Ties, Unbounded
 from lakeward.core.errors import SourceError
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, UNSET, ChangeEvent, Operation, Position
-from lakeward.core.ledger.full_loads import Reload, Whole
+from lakeward.core.ledger.full_loads import LoadCompletion, ReloadRequest
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.facts import Capability
-from lakeward.core.ports import Ack, Care, Word
+from lakeward.core.ports import Acknowledgement, MaintenancePolicy, OperatorDecision
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.schema_changes.evolution import Policies, Policy
@@ -190,16 +190,20 @@ def _with(event: ChangeEvent, **cells: Any) -> ChangeEvent:
 
 def what_a_person_said_is_known_to_whoever_opens_the_table(trial: Trial) -> None:
     """In order, before there is a table and behind its batches; it changes neither rows nor progress."""
-    script, lake, said = _script([_insert(1), _insert(1, 2)], [_update(2)]), trial.bench.lake, list[Word]()
+    script, lake, said = (
+        _script([_insert(1), _insert(1, 2)], [_update(2)]),
+        trial.bench.lake,
+        list[OperatorDecision](),
+    )
     player = Player(script, lake)
-    words: list[list[Word]] = [
-        [Ack(code="LEDGER-001", about=("0000/1", "ü"), by="ann", reason=reason, at=at)]
+    words: list[list[OperatorDecision]] = [
+        [Acknowledgement(code="LEDGER-001", about=("0000/1", "ü"), by="ann", reason=reason, at=at)]
         for at, reason in ((1, None), (2, "copied late"), (3, ""))
     ]
     if trial.can(Capability.RELOAD):
         words[-1] += [
-            Reload(epoch=2, cut=7, by="ann", reason="it was wrong", at=4),
-            Whole(epoch=2, about=("LOAD/1",), by="ben", at=5),
+            ReloadRequest(epoch=2, cut=7, by="ann", reason="it was wrong", at=4),
+            LoadCompletion(epoch=2, about=("LOAD/1",), by="ben", at=5),
         ]
     for number, spoken in enumerate(words):
         for word in spoken:
@@ -212,17 +216,17 @@ def what_a_person_said_is_known_to_whoever_opens_the_table(trial: Trial) -> None
     assert player.look() == player.moments[-1], "a word changed what can be seen of the table"
 
 
-def _say(lake: Lake, dimension: Dimension, word: Word) -> None:
+def _say(lake: Lake, dimension: Dimension, word: OperatorDecision) -> None:
     opened = lake.open(dimension)
     before = opened.table.standing()
-    opened.companion.recall(before.progress)
-    opened.companion.write_down(before.progress, word)
+    opened.change_log.read_state(before.progress)
+    opened.change_log.record_decision(before.progress, word)
     assert lake.open(dimension).table.standing() == before, "a word is no commit of the table"
 
 
-def _check_words(lake: Lake, dimension: Dimension, said: Sequence[Word]) -> None:
+def _check_words(lake: Lake, dimension: Dimension, said: Sequence[OperatorDecision]) -> None:
     opened = lake.open(dimension)
-    found = [*opened.companion.recall(opened.table.standing().progress).words]
+    found = [*opened.change_log.read_state(opened.table.standing().progress).words]
     assert found == [*said], f"said was {said}, and known is {found}"
 
 
@@ -273,16 +277,16 @@ def a_commit_of_another_writer_hides_no_progress(trial: Trial) -> None:
 def maintenance_changes_no_row_and_hides_no_progress(trial: Trial) -> None:
     """Rows and progress are read back behind it, and the next batch follows; a dry run changes nothing at all."""
     script = _script([_insert(1), _insert(1, 2)], [_update(2), _delete(2, 2)], [_update(1, late=3), _insert(4, 2)])
-    player, care = Player(script, trial.bench.lake), Care(deleted=0.1, small=2, keep=1)
+    player, policy = Player(script, trial.bench.lake), MaintenancePolicy(deleted=0.1, small=2, keep=1)
     for _ in script.deliveries:
         player.deliver()
         for is_dry in (True, False):
             opened = trial.bench.lake.open(script.dimension)
             assert opened.maintenance is not None, "a table that declares `maintain` has it"
-            told = opened.maintenance.maintain(care, is_dry=is_dry)
+            told = opened.maintenance.maintain(policy, is_dry=is_dry)
             assert player.look() == player.moments[-1], "maintenance changed what can be seen of the table"
             if not is_dry:
-                again = opened.maintenance.maintain(care, is_dry=True)
+                again = opened.maintenance.maintain(policy, is_dry=True)
                 assert (again.files, again.snapshots) == (0, 0), f"{told} was done, and {again} is due again"
     assert player.moments[-1].rows == script.truth
 

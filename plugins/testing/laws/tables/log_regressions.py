@@ -14,7 +14,7 @@ from lakeward.core.dimension import ORDERED, Dimension, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.history.options import History
 from lakeward.core.merge.facts import Capability
-from lakeward.core.pipeline.job import Prepared
+from lakeward.core.pipeline.job import PreparedBatch
 from lakeward.core.pipeline.preparation import prepare
 from lakeward.plugins.testing.bench import Law, Trial
 from lakeward.plugins.testing.player import Player
@@ -66,7 +66,7 @@ def what_is_newer_and_lies_below_its_row_is_told(trial: Trial) -> None:
     player.source.arrived = 3
     job = player.job()
     prepared = prepare(job)
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedBatch)
     suspicious = replace(prepared.plan, suspect_objects=frozenset(told))
     resolved = job.opened.table.resolve(suspicious, prepared.batch.frame)
     found = dict(resolved.log_regressions)

@@ -149,15 +149,15 @@ def what_ties_is_held_until_a_person_has_said_of_it(trial: Trial) -> None:
 def with_twins(script: Script) -> Script:
     """Let each key change come twice at its place, in one object, with other cells the second time."""
 
-    def twins(items: Sequence[Item]) -> list[Item]:
+    def duplicate_objects(items: Sequence[Item]) -> list[Item]:
         moves = [item for item in items if isinstance(item, ChangeEvent) and item.old_key is not None]
         again = [replace(event, cells={**event.cells, "b": _OTHERWISE}) for event in moves]
         placed = [_in_row(2 * item.position.row, item) for item in items]
         placed += [_in_row(2 * event.position.row + 1, event) for event in again]
         return sorted(placed, key=lambda item: item.position)
 
-    events = [item for item in twins(script.events) if isinstance(item, ChangeEvent)]
-    return replace(script, deliveries=[twins(items) for items in script.deliveries], events=events)
+    events = [item for item in duplicate_objects(script.events) if isinstance(item, ChangeEvent)]
+    return replace(script, deliveries=[duplicate_objects(items) for items in script.deliveries], events=events)
 
 
 def _in_row(row: int, item: Item) -> Item:

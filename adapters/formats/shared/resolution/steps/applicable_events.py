@@ -50,7 +50,7 @@ class Decided:
 def decide(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> Decided:
     """Fold what passes, and again without what turns out to be none that can be applied, until all of it can."""
     arrived = replace(arrived, lifted=lifted(kept, plan))
-    before = Remembering(kept.companion, plan, rows).before(arrived.frame, arrived.truncates)
+    before = Remembering(kept.change_log, plan, rows).before(arrived.frame, arrived.truncates)
     while True:
         passing, waiting = part(kept, plan, arrived, _events(plan, arrived))
         chains = fold(plan, passing, before)
@@ -75,16 +75,16 @@ def _events(plan: MergePlan, arrived: Arrived) -> DataFrame:
 
 def _refuse_mended(kept: Keeping, plan: MergePlan, frame: DataFrame, refused: DataFrame) -> None:
     """Raise MendError where a row that a person mended turns out to be none that can be applied."""
-    if not plan.mended:
+    if not plan.repaired:
         return
     types = {names.OBJECT: "bigint", names.ROW: "bigint"}
-    mended = inline(kept.spark(), types, [(place.object, place.row) for place in plan.mended])
+    repaired = inline(kept.spark(), types, [(place.object, place.row) for place in plan.repaired])
     told = as_told(frame, plan, refused).where(IS_REJECT)
-    found = told.join(F.broadcast(mended), [names.OBJECT, names.ROW], "left_semi").head()
+    found = told.join(F.broadcast(repaired), [names.OBJECT, names.ROW], "left_semi").head()
     if found is None:
         return
     order, row = found[names.OBJECT], found[names.ROW]
-    name = kept.companion.batches.object_names.get(order, order)
+    name = kept.change_log.batches.object_names.get(order, order)
     if found[names.REASON] == Reason.HISTORY.value:
         raise repair.breaks_history(plan.dimension, name, row, found[names.DETAIL])
     raise repair.undecided(plan.dimension, name, row)

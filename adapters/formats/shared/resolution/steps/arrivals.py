@@ -78,7 +78,7 @@ def sort_out(kept: Keeping, plan: MergePlan, frame: DataFrame, rows: Rows) -> tu
     frame, copies = _without_known_facts(kept, plan, frame, rows)
     frame, late = late_as_rejects(frame, plan)
     known = known._replace(events=known.events + held + copies)
-    plan, frame = without_ties(plan, frame, rows, kept.companion)
+    plan, frame = without_ties(plan, frame, rows, kept.change_log)
     return plan, Arrived(frame=frame, truncates=truncates, known=known, late=late)
 
 
@@ -88,7 +88,7 @@ def _without_known_facts(kept: Keeping, plan: MergePlan, frame: DataFrame, rows:
         return frame, 0
     if not plan.recalls:
         return without_facts(frame, plan, [])
-    facts = kept.companion.facts(plan.batch - 1)
+    facts = kept.change_log.facts(plan.batch - 1)
     stands = shown(plan, rows)
     if stands is None or not kept_columns(plan):
         return without_facts(frame, plan, facts if stands is None else [*facts, stands])

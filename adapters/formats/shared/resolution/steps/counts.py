@@ -32,8 +32,8 @@ def counts_of(plan: MergePlan, tally: Counts, waiting: DataFrame | None) -> Coun
     """Complete the counts of what passed by those of what did not, and of truncates."""
     if plan.releases:
         settled = tally.stale + tally.duplicates + tally.superseded + tally.applied
-        mended = len(plan.mended) - (0 if waiting is None else waiting.count())
-        return Counts(released=settled - mended)
+        repaired = len(plan.repaired) - (0 if waiting is None else waiting.count())
+        return Counts(released=settled - repaired)
     return replace(
         tally + plan.truncates.counts(in_history=plan.dimension.history is not None),
         read=plan.facts.read,

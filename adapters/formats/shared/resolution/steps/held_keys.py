@@ -34,4 +34,4 @@ def moved_keys(kept: Keeping, plan: MergePlan, decided: Decided) -> set[str]:
         return held
     released = decided.released(plan)
     freed = [] if released is None else released.where(moves).select(names.OBJECT, names.ROW).collect()
-    return held | kept.companion.waiters(plan.batch - 1).moved({tuple(row) for row in freed})
+    return held | kept.change_log.waiters(plan.batch - 1).moved({tuple(row) for row in freed})

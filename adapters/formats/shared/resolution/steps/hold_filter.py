@@ -41,7 +41,7 @@ def _barriers(kept: Keeping, plan: MergePlan, arrived: Arrived) -> list[DataFram
 
 def _moves_that_wait(kept: Keeping, plan: MergePlan) -> list[DataFrame]:
     """Return the keys that are held by key changes that wait, unless these are among the events themselves."""
-    waiting = kept.companion.waiting(plan.batch - 1)
+    waiting = kept.change_log.waiting(plan.batch - 1)
     is_among_events = plan.releases or plan.replaces or plan.truncates.arrived
     if waiting is None or is_among_events or names.OLD not in waiting.columns:
         return []
@@ -51,9 +51,9 @@ def _moves_that_wait(kept: Keeping, plan: MergePlan) -> list[DataFrame]:
 
 def lifted(kept: Keeping, plan: MergePlan) -> DataFrame | None:
     """Return the events that wait, where a truncate may lift what holds them; they come after all others."""
-    if not plan.truncates.arrived or kept.companion.waiting(plan.batch - 1) is None:
+    if not plan.truncates.arrived or kept.change_log.waiting(plan.batch - 1) is None:
         return None
-    waited = kept.companion.waiting_events(plan.batch - 1)
+    waited = kept.change_log.waiting_events(plan.batch - 1)
     return waited.withColumn(names.ARRIVAL, F.expr(f"{RELEASED_ID >> 2} + {names.ARRIVAL}")).localCheckpoint()
 
 
@@ -65,7 +65,7 @@ def not_waiting_yet(kept: Keeping, plan: MergePlan, waiting: DataFrame | None) -
     if waiting is None:
         return None, 0
     again = 0
-    known = kept.companion.waiting(plan.batch - 1) if plan.recalls and (plan.holds or plan.releases) else None
+    known = kept.change_log.waiting(plan.batch - 1) if plan.recalls and (plan.holds or plan.releases) else None
     if known is not None:
         new = waiting.join(F.broadcast(known), [names.OBJECT, names.ROW], "left_anti")
         again = 0 if plan.releases else waiting.count() - new.count()

@@ -38,7 +38,7 @@ def find_regressions(kept: Keeping, plan: MergePlan, batch: DataFrame, rows: Row
     if not plan.suspect_objects:
         return {}
     frame, _ = without_copies(batch, plan)
-    of_objects = kept.companion.batches.times
+    of_objects = kept.change_log.batches.times
     newest = max(of_objects.values(), default=None)
     is_suspect = f"{names.OBJECT} IN ({', '.join(map(str, sorted(plan.suspect_objects)))})"
     came = _changes_by_key(frame, plan).where(f"{is_suspect} AND {_IS_CHANGE}")
@@ -108,7 +108,7 @@ def _stored_places(kept: Keeping, plan: MergePlan, frame: DataFrame, rows: Rows)
         return None
     key_range = () if names.OLD in frame.columns else plan.facts.key_range  # that of the keys that rows have now
     stored = _with_place(rows.all(key_range).where(f"{names.EPOCH} = {plan.epoch}"), plan, names.EPOCH)
-    remembered = None if plan.replaces else kept.companion.events(plan.batch - 1)
+    remembered = None if plan.replaces else kept.change_log.events(plan.batch - 1)
     if remembered is None:
         return stored
     return stored.unionByName(_with_place(keys_of_both(remembered, plan.dimension.key), plan, str(plan.epoch)))

@@ -10,7 +10,7 @@ from typing import TypedDict
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
 from lakeward.adapters.spark.frames.event_frame import IS_EVENT, IS_LOAD
 from lakeward.adapters.spark.history.instants import truncate_instants
@@ -37,7 +37,7 @@ class _Ending(TypedDict):
 class Remembering:
     """What a table remembers as a plan meets it, beside its rows."""
 
-    companion: CompanionTable
+    change_log: ChangeLogTable
     plan: MergePlan
     rows: Rows
 
@@ -46,11 +46,11 @@ class Remembering:
         plan, upto = self.plan, self.plan.batch - 1
         by_rows = self._is_ordered or not plan.in_part
         return Before(
-            remembered=None if plan.replaces else self.companion.events(upto),
-            bases=None if by_rows or plan.replaces else self.companion.bases(upto),
+            remembered=None if plan.replaces else self.change_log.events(upto),
+            bases=None if by_rows or plan.replaces else self.change_log.bases(upto),
             rows=self.rows.of,
             by_rows=by_rows,
-            turned=self.companion.batches.turned,
+            turned=self.change_log.batches.turned,
             **self._ending(frame, truncates),
         )
 
@@ -74,7 +74,7 @@ class Remembering:
 
     def _instants(self, came: DataFrame | None) -> Mapping[Position, int | None]:
         """Return the truncates that the keys of a history meet, with from when each counts."""
-        told = [] if self.plan.replaces else [self.companion.truncated(self.plan.batch - 1)]
+        told = [] if self.plan.replaces else [self.change_log.truncated(self.plan.batch - 1)]
         told += [] if came is None else [came]
         instants = truncate_instants(told, self.plan.epoch)
         if not self._is_ordered:
@@ -85,7 +85,7 @@ class Remembering:
     def _remembered_keys(self) -> list[DataFrame]:
         """Return the keys of the events and bases that are remembered."""
         upto = self.plan.batch - 1
-        frames = [self.companion.events(upto), self.companion.bases(upto)]
+        frames = [self.change_log.events(upto), self.change_log.bases(upto)]
         return [frame.selectExpr(*map(quoted, self.plan.dimension.key)) for frame in frames if frame is not None]
 
     def _load(self, history: History, frame: DataFrame) -> Load:

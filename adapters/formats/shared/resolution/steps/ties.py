@@ -9,7 +9,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.formats.shared.change_log.table import CompanionTable
+from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
 from lakeward.adapters.formats.shared.side_tables.quarantine import QuarantineTable
 from lakeward.adapters.spark.frames.event_frame import IS_LOAD
@@ -29,7 +29,7 @@ from lakeward.core.plan import MergePlan
 
 
 def without_ties(
-    plan: MergePlan, frame: DataFrame, rows: Rows, companion: CompanionTable
+    plan: MergePlan, frame: DataFrame, rows: Rows, change_log: ChangeLogTable
 ) -> tuple[MergePlan, DataFrame]:
     """Return a batch with the events as rejects that tie with one that stands; they hold their keys.
 
@@ -38,12 +38,12 @@ def without_ties(
     if plan.dimension.ties is Ties.ARRIVAL or plan.releases:
         return plan, frame
     is_asked = plan.recalls and not plan.replaces
-    known = companion.facts(plan.batch - 1) if is_asked else []
+    known = change_log.facts(plan.batch - 1) if is_asked else []
     found = tied(frame, plan, known, shown(plan, rows) if is_asked else None)
     if found is None:
         return plan, frame
     objects = {
-        **companion.batches.object_names,
+        **change_log.batches.object_names,
         **{one.object.order: one.object.name for one in plan.facts.objects},
     }
     if plan.dimension.ties is Ties.FAIL:

@@ -14,10 +14,10 @@ from lakeward.core.events import Operation
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Resolved
+from lakeward.core.ports import MergeResult
 
 
-def by_appending(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
+def by_appending(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> MergeResult:
     """Add the rows that were inserted or read; what would change one that stands goes into quarantine."""
     frame, known = without_copies(frame, plan)
     f = plan.facts
@@ -39,7 +39,7 @@ def by_appending(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded
         quarantined=sum(rejects.values()),
         applied=written,
     )
-    return Resolved(
+    return MergeResult(
         counts=Counts() if plan.releases else counts,
         written=written,
         removed=Rows(plan, table, kept.spark).count() if plan.replaces else 0,

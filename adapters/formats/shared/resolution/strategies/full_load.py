@@ -12,7 +12,7 @@ from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Resolved
+from lakeward.core.ports import MergeResult
 
 
 def is_load_alone(plan: MergePlan) -> bool:
@@ -41,14 +41,14 @@ def repeats_a_key(events: DataFrame, dimension: Dimension) -> bool:
     return not counted.where("rows > 1").isEmpty()
 
 
-def load_of(plan: MergePlan, outcome: Outcome, *, removed: int = 0) -> Resolved:
+def load_of(plan: MergePlan, outcome: Outcome, *, removed: int = 0) -> MergeResult:
     """Return what a load does of which every row goes into the table, in the place of so many that are removed."""
     count = sum(plan.facts.operations.values())
     counts = Counts(read=plan.facts.read, skipped=plan.facts.skipped, applied=count)
-    return Resolved(counts=counts, written=count, removed=removed, detail=outcome)
+    return MergeResult(counts=counts, written=count, removed=removed, detail=outcome)
 
 
-def by_loading(plan: MergePlan, frame: DataFrame, rows: Rows) -> Resolved | None:
+def by_loading(plan: MergePlan, frame: DataFrame, rows: Rows) -> MergeResult | None:
     """Write the rows of a full load as they come; return None where a key comes twice."""
     passing = frame.where(IS_EVENT)
     return None if repeats_a_key(passing, plan.dimension) else load_of(plan, Outcome(passing, table=rows.table))

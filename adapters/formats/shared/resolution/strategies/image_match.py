@@ -21,7 +21,7 @@ from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.image_match import NO_TRUNCATE, NOT_THERE, NOT_WHOLE
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Resolved
+from lakeward.core.ports import MergeResult
 from lakeward.core.quarantine.repair import no_image
 
 _TAKES: Final = (Operation.UPDATE, Operation.DELETE)
@@ -33,7 +33,7 @@ def meets_images(plan: MergePlan) -> bool:
     return plan.dimension.match is Match.IMAGE and is_asked
 
 
-def by_images(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
+def by_images(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> MergeResult:
     """Take away of the rows that stand one for each image, and add the new ones."""
     _refuse_mended(kept, plan, frame)
     rows, frame = Rows(plan, table, kept.spark), fitted_images(frame, plan.dimension.schema)
@@ -47,7 +47,7 @@ def by_images(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | 
         return _resolved(plan, frame, known, images, rows)
 
 
-def _resolved(plan: MergePlan, frame: DataFrame, known: Known, images: Images, rows: Rows) -> Resolved:
+def _resolved(plan: MergePlan, frame: DataFrame, known: Known, images: Images, rows: Rows) -> MergeResult:
     """Return what the images of a batch take away and leave, with its rejects in the frame."""
     refused = frame.where(f"{names.REASON} = '{Reason.NO_KEY.value}'").count()
     rejects = Counter(plan.facts.rejects) - Counter(known.rejects) + Counter({Reason.NO_KEY: refused})
@@ -68,7 +68,7 @@ def _resolved(plan: MergePlan, frame: DataFrame, known: Known, images: Images, r
         superseded=superseded,
         applied=applied - superseded,
     )
-    return Resolved(
+    return MergeResult(
         counts=counts,
         written=images.written.count(),
         removed=rows.count() if plan.replaces else images.removed.count(),
@@ -83,4 +83,4 @@ def _refuse_mended(kept: Keeping, plan: MergePlan, frame: DataFrame) -> None:
     found = frame.where(IS_TAKE).head() if plan.releases else None
     if found is not None:
         order = found[names.OBJECT]
-        raise no_image(plan.dimension, kept.companion.batches.object_names.get(order, order), found[names.ROW])
+        raise no_image(plan.dimension, kept.change_log.batches.object_names.get(order, order), found[names.ROW])

@@ -23,10 +23,10 @@ from lakeward.core.events import Position
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Resolved
+from lakeward.core.ports import MergeResult
 
 
-def by_folding(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> Resolved:
+def by_folding(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> MergeResult:
     """Fold the events in order; hold key changes that no rule decides."""
     decided = decide(kept, plan, arrived, rows)
     chains = decided.chains
@@ -34,7 +34,7 @@ def by_folding(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> 
     refused = _with_incomplete(plan, decided, incomplete)
     waiting, waited = not_waiting_yet(kept, plan, decided.waiting)
     numbering = chains.numbering()
-    upserts = remade(chains.rows(numbering), plan.remaking)
+    upserts = remade(chains.rows(numbering), plan.recomputed)
     removed, drops_below = _removed(plan, chains, rows)
     outcome = Outcome(
         upserts=upserts,
@@ -50,7 +50,7 @@ def by_folding(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> 
     rejects = refused.rejects_by_reason(plan)
     again = waited + arrived.known.rows
     tally = replace(tally, duplicates=tally.duplicates + again, quarantined=sum(rejects.values()))
-    return Resolved(
+    return MergeResult(
         counts=_counts(plan, tally, decided, outcome, incomplete),
         written=upserts.count(),
         removed=removed.count(),

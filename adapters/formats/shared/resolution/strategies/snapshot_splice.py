@@ -16,12 +16,12 @@ from lakeward.core.history.older_snapshots import Span
 from lakeward.core.history.snapshot_splice import refuse_broken, refuse_in_part
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Resolved
+from lakeward.core.ports import MergeResult
 
 
 def by_splicing(
     kept: Keeping, plan: MergePlan, shown: VersionRows, span: Span, frame: DataFrame, rows: Rows
-) -> Resolved:
+) -> MergeResult:
     """Put a snapshot between others; none of its rows is late, a copy or behind a hold."""
     refuse_in_part(plan.dimension, plan.facts)
     done = spliced(plan, shown, span, rows.all(), events_of(frame))
@@ -36,7 +36,7 @@ def by_splicing(
         table=rows.table,
     )
     refused, applied = sum(f.rejects.values()), sum(f.operations.values())
-    return Resolved(
+    return MergeResult(
         counts=Counts(read=f.read, skipped=f.skipped, quarantined=refused, applied=applied),
         written=upserts.count(),
         removed=done.removed().count(),

@@ -16,17 +16,17 @@ from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.merge.resolution import IS_LIVE, IS_NEWS, counts, events_of, winners
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Resolved
+from lakeward.core.ports import MergeResult
 
 
-def by_judging(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> Resolved:
+def by_judging(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> MergeResult:
     """Judge the events of each key by the row that stands of it.
 
     That is enough where a batch lacks a column as well, as long as each of its updates finds a row to keep that of.
     """
     passing, waiting = part(kept, plan, arrived, events_of(arrived.frame))
     waiting, waited = not_waiting_yet(kept, plan, waiting)
-    gone = kept.companion.deletes(plan.batch - 1) if plan.recalls else None
+    gone = kept.change_log.deletes(plan.batch - 1) if plan.recalls else None
     found = None if rows.table is None else rows.found(passing, gone)
     judged = judge(plan, passing, found, remembers_all=waiting is None and not plan.releases)
     with freed_on_failure(judged.close):
@@ -52,7 +52,7 @@ def by_judging(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> 
         rejects = arrived.rejects_by_reason(plan)
         again = waited + arrived.known.rows
         tally = replace(tally, duplicates=tally.duplicates + again, quarantined=sum(rejects.values()))
-        return Resolved(
+        return MergeResult(
             counts=counts_of(plan, tally, waiting),
             written=written,
             removed=removed,
@@ -63,7 +63,7 @@ def by_judging(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> 
         )
 
 
-def _in_order(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows, judged: Judged) -> Resolved:
+def _in_order(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows, judged: Judged) -> MergeResult:
     """Fold a batch that lacks a column and updates a key that is not there: a part of a row makes none."""
     judged.close()
     return by_folding(kept, replace(plan, folds=True), arrived, rows)
