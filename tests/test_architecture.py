@@ -13,7 +13,7 @@ import pytest
 import small_lake
 from pages import fences, text
 from projects import write
-from repository import ROOT, imported, modules, pyproject
+from repository import FOLDERS, ROOT, imported, modules, pyproject
 
 from lakeward.core.progress import Progress
 
@@ -53,9 +53,10 @@ def test_the_page_shows_the_layers_that_the_contracts_check() -> None:
     assert shown.content.strip().split(" ──► ") == contract["layers"]
 
 
-def test_the_page_has_a_paragraph_for_each_room_of_the_core() -> None:
-    rooms = {module.parts[1] for module in modules() if module.parts[0] == "core" and len(module.parts) > 2}
-    described = re.findall(r"^- \*\*`core/(\w+)`\*\* ", text(PAGE), re.MULTILINE)
+@pytest.mark.parametrize("layer", FOLDERS)
+def test_the_page_has_a_paragraph_for_each_room(layer: str) -> None:
+    rooms = {module.parts[1] for module in modules() if module.parts[0] == layer and len(module.parts) > 2}
+    described = re.findall(rf"^- \*\*`{layer}/(\w+)`\*\* ", text(PAGE), re.MULTILINE)
     assert sorted(described) == sorted(rooms - {"_root"})
 
 
