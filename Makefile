@@ -103,8 +103,8 @@ servers: setup ## Fetch the broker and Connect, and install the databases that t
 
 check: lint types ## Run lint and types
 
-lint: setup ## Check style (ruff) and who may import whom (import-linter)
-	$(call timed,lint,$(BIN)/ruff check && PYTHONPATH=.dev $(BIN)/lint-imports)
+lint: setup ## Check style (ruff), who may import whom (import-linter), spelling (codespell) and dead code (vulture)
+	$(call timed,lint,$(BIN)/ruff check && PYTHONPATH=.dev $(BIN)/lint-imports && $(BIN)/codespell && $(BIN)/vulture)
 
 types: setup ## Check types (mypy --strict)
 	$(call timed,types,$(BIN)/mypy)

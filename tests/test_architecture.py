@@ -104,3 +104,11 @@ def test_the_core_names_no_table_format() -> None:
 
 
 FORMATS = re.compile("iceberg|hudi|delta[ _]?lake|deltatable", re.IGNORECASE)
+
+
+def test_nine_of_ten_functions_have_at_most_25_lines() -> None:
+    """Lines of a function are counted from `def` to its end, docstring included."""
+    trees = [ast.parse((ROOT / module).read_text("utf-8")) for module in modules()]
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    lengths = sorted((node.end_lineno or 0) - node.lineno + 1 for node in nodes)
+    assert lengths[len(lengths) * 9 // 10] <= 25

@@ -27,11 +27,6 @@ class Kind(Enum):
     PREVIOUS = 3
     CURRENT = 6
 
-    @property
-    def is_tracked(self) -> bool:
-        """Whether a change opens a version."""
-        return self in (Kind.VERSION, Kind.CURRENT)
-
 
 @dataclass(frozen=True, slots=True)
 class Track:

@@ -27,9 +27,6 @@ from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import FOLLOWING, Evolution, Kind, evolve, with_new_names
 from lakeward.core.text.numbers import format_count
 
-JOIN_STEPS: Final = ("believe", "decide", "resolve", "commit")
-"""The steps of a batch of a joined table."""
-
 _PAST: Final = ", but without its past, which mirrors do not know."
 
 
