@@ -7,11 +7,12 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from buckets import Buckets
 from tenancies import DynamoDb
 
-from lakeward.adapters.aws import dynamodb as plugin
 from lakeward.adapters.aws.dynamodb import access
 from lakeward.adapters.aws.dynamodb.error_messages import told
 from lakeward.adapters.aws.dynamodb.table_purpose import LEDGER
+from lakeward.adapters.leases.dynamodb import build as build_lease
 from lakeward.adapters.leases.dynamodb.lease import DynamoDbLease
+from lakeward.adapters.ledgers.dynamodb import build as build_ledger
 from lakeward.adapters.ledgers.dynamodb.ledger import DynamoDbLedger
 from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
 from lakeward.plugins import Runtime
@@ -104,7 +105,7 @@ def test_a_table_without_the_index_of_a_ledger_is_said() -> None:
 
 def test_without_boto3_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "find_spec", lambda _name: None)
-    for build in (plugin.build, plugin.build_ledger):
+    for build in (build_lease, build_ledger):
         with pytest.raises(SetupError, match="boto3 is not installed") as failed:
             build({"table": "leases"}, Runtime(lambda: None))
         assert "lakeward[dynamodb]" in str(failed.value.todo)
@@ -113,7 +114,7 @@ def test_without_boto3_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch)
 def test_without_a_region_it_is_said(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     with pytest.raises(ConfigError, match="DynamoDB cannot be reached") as failed:
-        plugin.build({"table": "leases"}, Runtime(lambda: None))
+        build_lease({"table": "leases"}, Runtime(lambda: None))
     assert "region" in str(failed.value.found)
 
 
@@ -121,9 +122,9 @@ def test_without_a_region_it_is_said(s3: Buckets, monkeypatch: pytest.MonkeyPatc
 
 
 def test_its_options_are_read(dynamodb: DynamoDb) -> None:
-    lease = plugin.build({"table": "leases", "ttl": "5m"}, Runtime(lambda: None, now=dynamodb.clock))
+    lease = build_lease({"table": "leases", "ttl": "5m"}, Runtime(lambda: None, now=dynamodb.clock))
     assert (lease.table, lease.lasts, lease.now()) == ("leases", 300_000_000, dynamodb.clock())
-    assert plugin.build({"table": "leases"}, Runtime(lambda: None)).lasts == 60_000_000
+    assert build_lease({"table": "leases"}, Runtime(lambda: None)).lasts == 60_000_000
 
 
 @pytest.mark.parametrize(
@@ -136,14 +137,14 @@ def test_its_options_are_read(dynamodb: DynamoDb) -> None:
 )
 def test_wrong_options_are_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(LakewardError, match="the settings are not right") as raised:
-        plugin.build(options, Runtime(lambda: None))
+        build_lease(options, Runtime(lambda: None))
     assert said in str(raised.value.found)
     assert "[lease" in str(raised.value.found)
 
 
 def test_the_options_of_a_ledger_are_read(dynamodb: DynamoDb) -> None:
     runtime = Runtime(lambda: None, pipeline="shop")
-    ledger = plugin.build_ledger({"table": "ledgers", "state": "state"}, runtime)
+    ledger = build_ledger({"table": "ledgers", "state": "state"}, runtime)
     assert (ledger.table, ledger.pipeline) == ("ledgers", "shop")
 
 
@@ -153,5 +154,5 @@ def test_the_options_of_a_ledger_are_read(dynamodb: DynamoDb) -> None:
 )
 def test_wrong_options_of_a_ledger_are_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(LakewardError, match="the settings are not right") as raised:
-        plugin.build_ledger({**options, "state": "state"}, Runtime(lambda: None))
+        build_ledger({**options, "state": "state"}, Runtime(lambda: None))
     assert said in str(raised.value.found)
