@@ -128,12 +128,12 @@ def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> Joinable:
     Raises ConfigError where it cannot be made of its sources as they stand, TableError where the lake
     has another table of its name, and SchemaConflict where what stands cannot follow how it is declared.
     """
-    with observe("believe"):
+    with observe("read_table"):
         found = {name: job.target.standing(one) for name, one in job.sources.items()}
     lacking = tuple(name for name, one in found.items() if one.schema is None or not one.progress.batch)
     if lacking:
         return Joinable(lacking=lacking)
-    with observe("decide"):
+    with observe("plan"):
         joining = checked(job.joined, {name: _as_it_stands(job.sources[name], one) for name, one in found.items()})
         table = job.target.joined(joining)
         standing = table.standing()

@@ -25,11 +25,11 @@ def look(job: Job[F], observe: StepObserver = no_observer, *, is_whole: bool = F
     Raises AlarmRaised where what is listed may mean loss, and SchemaConflict where another column than before would
     put the events of the table in order (a source may ask for the next ones by it), or keys be read in another way.
     """
-    with observe("believe"):
+    with observe("read_table"):
         standing = job.opened.table.standing()
-    with observe("recall"):
+    with observe("read_change_log"):
         change_log_state = read_state(job, standing.progress)
-    with observe("take"):
+    with observe("select_objects"):
         order_by = job.source.order_by(job.dimension)
         past = _past(job, standing.progress, change_log_state, order_by, is_whole=is_whole)
         key_form = job.source.key_form(job.dimension)

@@ -33,15 +33,15 @@ F = TypeVar("F")
 ATTEMPTS: Final = 5
 """How often a batch is worked out where others commit in between, unless the settings say otherwise."""
 
-LOOK: Final = ("believe", "recall", "take")
-WORK_OUT: Final = ("read", "decide", "resolve")
+DISCOVERY_STEPS: Final = ("read_table", "read_change_log", "select_objects")
+PREPARATION_STEPS: Final = ("read", "plan", "resolve")
 """The steps that `lakeward plan` takes: they change nothing."""
 
-STEPS: Final = (
-    *LOOK,
+BATCH_STEPS: Final = (
+    *DISCOVERY_STEPS,
     "note",
-    *WORK_OUT,
-    *("hold", "remember", "commit", "record", "acknowledge", "trim", "archive"),
+    *PREPARATION_STEPS,
+    *("hold", "record_batch", "commit", "record", "acknowledge", "trim", "archive"),
 )
 """The steps of a batch."""
 

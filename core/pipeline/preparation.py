@@ -107,9 +107,9 @@ def prepare_release(job: Job[F], settled: Settlement, observe: StepObserver = no
 
     Raises SchemaConflict where mended rows would be put in another order than those that stand, or get other keys.
     """
-    with observe("believe"):
+    with observe("read_table"):
         standing = job.opened.table.standing()
-    with observe("recall"):
+    with observe("read_change_log"):
         change_log_state = read_state(job, standing.progress)
     if settled.repaired:
         order_by, key_form = job.source.order_by(job.dimension), job.source.key_form(job.dimension)
@@ -210,7 +210,7 @@ def work_out(job: Job[F], found: Found[F], observe: StepObserver) -> PreparedBat
     batch = found.batch
     resolved: MergeResult | None = None
     try:
-        with observe("decide"):
+        with observe("plan"):
             planned = _decided(job, found)
             if planned.evolution.shown:
                 batch = job.opened.quarantine.refuse(planned, batch)

@@ -3,7 +3,7 @@
 A batch is read, planned and resolved, and then made visible by two commits: the
 companion remembers it, stamped with the next batch number; then rows and progress
 appear at once. A crash between any two steps leaves a table that says where it is, and
-memory stamped above that, which does not exist. Crash tests walk `STEPS`.
+memory stamped above that, which does not exist. Crash tests walk `BATCH_STEPS`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def commit_batch(job: Job[F], prepared: PreparedBatch[F], observe: StepObserver 
         if (lost := overtaken(job, planned.batch - 1)) is not None:  # nothing of another's memory is touched
             raise lost
         job.opened.quarantine.hold(planned, resolved)
-    with observe("remember"):
+    with observe("record_batch"):
         job.opened.change_log.record_batch(planned, resolved)
     with observe("commit"):
         job.check()

@@ -31,7 +31,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.merge.counts import Counts
-from lakeward.core.pipeline.job import STEPS, Report
+from lakeward.core.pipeline.job import BATCH_STEPS, Report
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.views import documents, timestamps
 from lakeward.entrypoints.views.safe_text import escaped, printable
@@ -265,24 +265,24 @@ class Bars:
     def step(self, table: TableName, name: str) -> None:
         """Move a table's bar to a step of its batch."""
         task = self._task(table)
-        self.progress.update(task, completed=STEPS.index(name), state=name)
+        self.progress.update(task, completed=BATCH_STEPS.index(name), state=name)
 
     def batch(self, table: TableName, report: Report) -> None:
         """Say what a batch did."""
         counts = report.counts
         state = f"batch {report.progress.batch}: {format_count(counts.read, 'row')}"
-        self.progress.update(self._task(table), completed=len(STEPS), state=state)
+        self.progress.update(self._task(table), completed=len(BATCH_STEPS), state=state)
 
     def done(self, run: TableRun) -> None:
         """End a table's bar."""
         state = "failed" if run.error else "done"
-        self.progress.update(self._task(run.table), completed=len(STEPS), total=len(STEPS), state=state)
+        self.progress.update(self._task(run.table), completed=len(BATCH_STEPS), total=len(BATCH_STEPS), state=state)
 
     def _task(self, table: TableName) -> TaskID:
         with self._lock:
             if table not in self._tasks:
                 name = escaped(str(table))
-                self._tasks[table] = self.progress.add_task(name, total=len(STEPS), state="waiting")
+                self._tasks[table] = self.progress.add_task(name, total=len(BATCH_STEPS), state="waiting")
             return self._tasks[table]
 
 

@@ -23,7 +23,7 @@ from lakeward.core.history.options import History
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.operations.rollback import ask, roll_back, versions
-from lakeward.core.pipeline.job import STEPS, Job, Report, Settlement, StepObserver, no_observer
+from lakeward.core.pipeline.job import BATCH_STEPS, Job, Report, Settlement, StepObserver, no_observer
 from lakeward.core.pipeline.steps import apply_changes, release, repair_row
 from lakeward.core.ports import Entry, Notice, Opened, RepairedRow, TableState
 from lakeward.plugins.testing.moments import Moment, difference, with_one_nan
@@ -60,8 +60,8 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-CRASHES = [(step, moment) for step in STEPS for moment in ("before", "after")]
-ABOUT_THE_COMMIT = (("remember", "after"), ("commit", "before"), ("commit", "after"))
+CRASHES = [(step, moment) for step in BATCH_STEPS for moment in ("before", "after")]
+ABOUT_THE_COMMIT = (("record_batch", "after"), ("commit", "before"), ("commit", "after"))
 UNCOMMITTED = CRASHES[: CRASHES.index(("commit", "before")) + 1]
 """Of a crash behind the commit the next batch trims: what found no row is listed a batch later."""
 
@@ -144,7 +144,7 @@ class Player:
             again = sorted(name for name, times in selection.items() if times > 1)
             assert not again, (
                 f"batch {report.progress.batch} has objects that one before it had: the table forgets what it "
-                f"was given, and would be given it for ever. Its `recall` must return the objects of all "
+                f"was given, and would be given it for ever. Its `read_state` must return the objects of all "
                 f"batches; it lacks {', '.join(again)}."
             )
 

@@ -34,7 +34,7 @@ from lakeward.core.errors import (
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
-from lakeward.core.pipeline.job import STEPS, Report
+from lakeward.core.pipeline.job import BATCH_STEPS, Report
 from lakeward.core.ports import Notice
 from lakeward.core.settings.layers import MergedSettings, SettingsLayer, merge
 from lakeward.entrypoints.commands import run as run_command
@@ -462,12 +462,12 @@ def test_it_ends_once_its_time_is_over() -> None:
     assert exit_code(runs) == 0
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", BATCH_STEPS)
 def test_asked_to_stop_in_any_step_it_finishes_the_commit_in_hand_and_begins_no_other(step: str) -> None:
     lake = waiting(*[(table, order) for table in NAMES for order in (1, 2)])
-    watching, runs = followed(lake, stop_at=STEPS.index(step))
+    watching, runs = followed(lake, stop_at=BATCH_STEPS.index(step))
     assert watching.commits == [("customers", 1)]
-    assert watching.steps == len(STEPS), "each step of the batch in hand, and no more"
+    assert watching.steps == len(BATCH_STEPS), "each step of the batch in hand, and no more"
     assert exit_code(runs) == 0
 
 

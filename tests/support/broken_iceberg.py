@@ -384,6 +384,6 @@ BROKEN: Mapping[str, Sequence[Break]] = {
 CRASH: Mapping[Break, tuple[str, str]] = {
     keeps_progress_apart: ("commit", "after"),
     acknowledges_first: ("commit", "before"),
-    believes_what_a_crash_left: ("remember", "after"),
+    believes_what_a_crash_left: ("record_batch", "after"),
 }
 """Where the process must end for some mistakes to matter."""

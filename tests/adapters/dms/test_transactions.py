@@ -29,7 +29,7 @@ from lakeward.core.errors import LakewardError, SchemaConflict, SourceError
 from lakeward.core.events import ChangeEvent, Operation
 from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.ledger.writer import LedgerWriter
-from lakeward.core.pipeline.job import STEPS, Job, StepObserver, no_observer
+from lakeward.core.pipeline.job import BATCH_STEPS, Job, StepObserver, no_observer
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.plugins.testing.player import Crash
@@ -94,7 +94,7 @@ def play(random: Random, content: Content, tables: Sequence[TableName], source: 
 
 
 def crash(random: Random) -> StepObserver:
-    step, moment = random.choice(STEPS), random.choice(["before", "after"])
+    step, moment = random.choice(BATCH_STEPS), random.choice(["before", "after"])
 
     @contextmanager
     def observe(name: str) -> Iterator[None]:

@@ -31,7 +31,7 @@ from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.operations.reload import complete
 from lakeward.core.pipeline.discovery import look
-from lakeward.core.pipeline.job import STEPS, Job, Report, StepObserver, no_observer
+from lakeward.core.pipeline.job import BATCH_STEPS, Job, Report, StepObserver, no_observer
 from lakeward.core.pipeline.steps import apply_changes, truncate
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.testing.simulated_database import Features, feed
@@ -517,7 +517,7 @@ def _killed(at: str, step: str) -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", BATCH_STEPS)
 def test_a_folder_taken_whole_again_that_a_crash_interrupts_is_taken_once(step: str) -> None:
     lake = Lake(dimension(), has_folders=True)
     lake.deliver_folder(5, {1: ONE, 2: ONE}, 1)
@@ -529,7 +529,7 @@ def test_a_folder_taken_whole_again_that_a_crash_interrupts_is_taken_once(step: 
     assert lake.table.progress.batch == 2
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", BATCH_STEPS)
 def test_a_splice_that_a_crash_interrupts_is_done_once(step: str) -> None:
     lake = Lake(dimension())
     lake.deliver(1, {1: ONE})

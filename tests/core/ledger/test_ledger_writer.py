@@ -26,7 +26,7 @@ from lakeward.core.ledger.objects import (
 from lakeward.core.ledger.writer import LISTED_WHOLE, LedgerWriter
 from lakeward.core.operations.acknowledge import ack, rebuild
 from lakeward.core.operations.reload import complete
-from lakeward.core.pipeline.job import STEPS, Job, StepObserver
+from lakeward.core.pipeline.job import BATCH_STEPS, Job, StepObserver
 from lakeward.core.pipeline.preparation import prepare
 from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch, ChangeLogState, Notice
@@ -197,7 +197,7 @@ def test_what_was_listed_is_known_though_it_cannot_be_read_and_missed_when_it_is
     assert (shop.rows, shop.states[3]) == ([1, 2, 4], "vanished")
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", BATCH_STEPS)
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_after_a_crash_at_any_step_the_ledger_is_that_of_a_run_without(shop: Shop, step: str, moment: str) -> None:
     with pytest.raises(Stopped):
@@ -296,7 +296,7 @@ class Archiving(MemorySource):
         return names
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", BATCH_STEPS)
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_after_a_crash_at_any_step_what_is_applied_is_in_the_archive_once(step: str, moment: str) -> None:
     shop = Shop(Archiving(Limits(files=1)))

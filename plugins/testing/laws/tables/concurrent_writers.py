@@ -72,7 +72,7 @@ def _is_refused(attempt: Callable[[], object]) -> bool:
 def what_another_process_applied_meanwhile_is_not_applied_again(trial: Trial) -> None:
     """A process that sleeps as it looks, before it writes, before its commit or behind it, does nothing twice."""
     script = _script(trial.case)
-    ways = [(step, ahead) for step in ("recall", "hold", "commit", "trim") for ahead in (0, 1)]
+    ways = [(step, ahead) for step in ("read_change_log", "hold", "commit", "trim") for ahead in (0, 1)]
     for step, ahead in ways[1::2] if trial.is_packed else ways:
         player = _overtaken(script, trial.make().lake, step, ahead)
         last = player.play().moments[-1]

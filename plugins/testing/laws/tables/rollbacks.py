@@ -34,7 +34,7 @@ def a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there(trial: Tria
         if number in goes_back and (earlier := _earlier(turns, player)):
             goes_back.remove(number)
             if trial.random.random() < 0.5 and script.deliveries[number]:
-                player.leave(("remember", "after"))
+                player.leave(("record_batch", "after"))
             number, then, state = trial.random.choice(earlier)
             _take_back(player, number, then)
             player.moments = player.moments[: _moments_until(player, then)]
