@@ -25,7 +25,8 @@ from lakeward.adapters.sources.dms.paths.file_names import PLACES
 from lakeward.adapters.sources.dms.source import DmsSource
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.ports import Stored
 from lakeward.core.schema import Column, Schema, Type
 

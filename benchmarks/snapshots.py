@@ -17,7 +17,7 @@ from phases import UNCOUNTED, Measured, Say, Size, by_turns, words
 from processes import HEAP, Elsewhere
 
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 import servers

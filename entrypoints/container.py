@@ -19,7 +19,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, EngineLost
 from lakeward.core.joined.keeping import JoinJob, Joins
 from lakeward.core.ledger.writer import LedgerWriter
-from lakeward.core.pipeline.job import Beside, Job
+from lakeward.core.pipeline.job import Job, SiblingTable
 from lakeward.core.ports import (
     Adoption,
     Backlog,
@@ -335,10 +335,10 @@ def make_job(
         notices=notices,
         ledger_writer=ledger_writer,
         statistics=statistics,
-        standing=partial(target.standing, dimension),
+        read_table_state=partial(target.standing, dimension),
         attempts=configured.settings.pipeline.commit_attempts,
         check=(lambda: None) if tenure is None else tenure.check,
-        beside=[_beside(target, name) for name in configured.beside(table)],
+        siblings=[_sibling(target, name) for name in configured.beside(table)],
     )
 
 
@@ -364,8 +364,8 @@ def _open(target: Target[Any], dimension: Dimension) -> Opened[Any]:
     return opened
 
 
-def _beside(target: Target[Any], name: TableName) -> Beside:
-    return Beside(str(name), partial(target.standing, Dimension(name=name, schema=Schema(()))))
+def _sibling(target: Target[Any], name: TableName) -> SiblingTable:
+    return SiblingTable(str(name), partial(target.standing, Dimension(name=name, schema=Schema(()))))
 
 
 def make_join_job(

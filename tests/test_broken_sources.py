@@ -20,7 +20,8 @@ from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import LakewardError, RepairError
 from lakeward.core.events import ChangeEvent, Position, Sequences
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.merge.change_log import Reject
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry

@@ -14,7 +14,7 @@ from project import Project
 
 from lakeward.adapters.formats.delta import table as delta
 from lakeward.adapters.formats.iceberg import table as iceberg
-from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings.configuration import load
 from lakeward.entrypoints.settings.patterns import table_name

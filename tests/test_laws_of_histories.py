@@ -22,8 +22,8 @@ from lakeward.core.merge.change_log import Change, Reject
 from lakeward.core.merge.delivery import Settled
 from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import Row, apply
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult, Notice
 from lakeward.core.schema import Column, Schema, Type

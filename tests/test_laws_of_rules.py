@@ -15,7 +15,7 @@ from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation
-from lakeward.core.ledger.objects import ObjectSelection
+from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.merge.fold import apply
 from lakeward.core.ports import Batch

@@ -19,9 +19,9 @@ from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import RepairError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, Settlement
-from lakeward.core.pipeline.preparation import replayable
-from lakeward.core.pipeline.steps import apply_changes, release
+from lakeward.core.pipeline.release import find_replayable, release
 from lakeward.core.ports import Entry
 from lakeward.core.schema import Schema
 from lakeward.core.schema_changes import changed_rows
@@ -120,7 +120,7 @@ def check(case: Case) -> None:
     for row in later:
         assert (row["id"] in lake.touched_by(4)) is (row["id"] not in refused)
     if refused:
-        release(lake.job(ALL), Settlement(given_up=lake.entries(ALL)))
+        release(lake.job(ALL), Settlement(discarded=lake.entries(ALL)))
     assert not lake.entries(ALL)
     assert all(lake.rows()[row["id"]] == row for row in later)
 
@@ -147,8 +147,8 @@ def test_what_waited_is_replayed_as_if_the_table_had_followed(case: Case) -> Non
     entries = lake.entries(ALL)
     for entry in entries:
         with pytest.raises(RepairError, match="cannot be replayed as it was written"):
-            replayable(lake.job(ALL), [entry])
-    ready = replayable(lake.job(FOLLOWING), entries)
+            find_replayable(lake.job(ALL), [entry])
+    ready = find_replayable(lake.job(FOLLOWING), entries)
     assert len(ready) == len(entries)
     if ready:
         release(lake.job(FOLLOWING), Settlement(repaired=ready))

@@ -30,10 +30,10 @@ from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import ObjectSelection
+from lakeward.core.ledger.selection import ObjectSelection
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job as Pipeline
 from lakeward.core.pipeline.job import no_observer
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.testing.player import Crash

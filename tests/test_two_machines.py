@@ -25,7 +25,7 @@ from lakeward.adapters.memory import MemoryLease, MemoryTable
 from lakeward.core.dimension import ORDERED, Dimension
 from lakeward.core.errors import CommitConflict, LockedError, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult
 from lakeward.core.progress import Progress

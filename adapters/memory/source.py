@@ -16,15 +16,9 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences, key_of
 from lakeward.core.ledger.full_loads import Naming
-from lakeward.core.ledger.objects import (
-    Limits,
-    ObjectHistory,
-    ObjectSelection,
-    SourceObject,
-    select_objects,
-    until_changed,
-)
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection, select_objects, until_changed
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.facts import READ_REASONS, BatchFacts, Capability, ObjectFacts, Refusal
 from lakeward.core.plan import tolerance_of

@@ -12,7 +12,8 @@ from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, Schem
 from lakeward.core.events import Operation, Sequences
 from lakeward.core.history.refusals import refuse_other_history
 from lakeward.core.history.stored_options import SOFT
-from lakeward.core.ledger.objects import ObjectHistory, SourceObject, digest_of
+from lakeward.core.ledger.objects import SourceObject, digest_of
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import BatchFacts, Capability

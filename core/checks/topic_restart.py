@@ -16,7 +16,7 @@ from lakeward.core.checks.log_steps import LEAST_GAP
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import UNORDERED
-from lakeward.core.ledger.objects import ObjectSelection
+from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.text.numbers import format_count
 

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from lakeward.core.checks.log_restart import LogRestart, lift_place
 from lakeward.core.errors import SourceError
 from lakeward.core.events import NO_SEQUENCE, Position
-from lakeward.core.ledger.objects import ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.change_log import Record
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.merge.truncates import remembered_truncates

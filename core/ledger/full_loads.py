@@ -17,7 +17,8 @@ from lakeward.core.progress import Progress
 from lakeward.core.text.numbers import format_count
 
 if TYPE_CHECKING:
-    from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+    from lakeward.core.ledger.objects import SourceObject
+    from lakeward.core.ledger.selection import ObjectHistory
 
 Numbering: TypeAlias = Callable[[str], tuple[str, int] | None]
 """Tells from the name of a file of a full load its series and its number there, which begin with 1."""

@@ -13,7 +13,8 @@ from lakeward.core.text.numbers import format_count
 
 if TYPE_CHECKING:
     from lakeward.core.ledger.full_loads import Naming, Numbering
-    from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+    from lakeward.core.ledger.objects import SourceObject
+    from lakeward.core.ledger.selection import ObjectHistory
 
 
 def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:

@@ -12,15 +12,8 @@ from typing import Final
 
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger.full_loads import AwaitedLoad, Load
-from lakeward.core.ledger.objects import (
-    Account,
-    Notes,
-    ObjectHistory,
-    ObjectRecord,
-    ObjectSelection,
-    ObjectState,
-    SourceObject,
-)
+from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState, SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.ports import ChangeLog, ChangeLogState, Ledger
 from lakeward.core.progress import Progress

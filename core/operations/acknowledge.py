@@ -10,10 +10,10 @@ from lakeward.core.checks.log_restart import LOG_ALARM
 from lakeward.core.checks.refused_files import REFUSED_ALARM
 from lakeward.core.checks.topic_restart import TOPIC_ALARM
 from lakeward.core.errors import AlarmRaised, ConfigError
-from lakeward.core.pipeline.discovery import load_before, look
+from lakeward.core.pipeline.discovery import discover, find_awaited_load
+from lakeward.core.pipeline.finish import archive_objects
 from lakeward.core.pipeline.job import Job, PreparedBatch
-from lakeward.core.pipeline.preparation import prepare
-from lakeward.core.pipeline.steps import put_away
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.ports import Acknowledgement, TableState
 from lakeward.core.reporting.alarms import alarms
 
@@ -67,7 +67,7 @@ def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ackn
             found="none does" if raised is None else f"the one that does is {raised.code}: {raised.what}",
             todo="`lakeward status` lists the alarms of the last run. Nothing was changed.",
         )
-    load = load_before(job, standing.progress, job.opened.change_log.read_state(standing.progress))
+    load = find_awaited_load(job, standing.progress, job.opened.change_log.read_state(standing.progress))
     epoch = standing.progress.epoch if load is None else load.epoch
     made = Acknowledgement(code=code, about=raised.about, by=by, reason=reason, at=at, epoch=epoch)
     job.check()
@@ -89,7 +89,7 @@ def rebuild(job: Job[F], *, keeps_waiting: bool = True) -> int:
     progress = job.opened.table.standing().progress
     change_log_state = change_log.read_state(progress)
     records = job.ledger_writer.rebuild(table, progress, change_log_state, change_log, keeps_waiting=keeps_waiting)
-    put_away(job, [record.object for record in records])
+    archive_objects(job, [record.object for record in records])
     return len(records)
 
 
@@ -99,7 +99,7 @@ def _raised(job: Job[F], standing: TableState, code: str, at: int) -> AlarmRaise
     if found and code == found[0].code and standing.progress.ahead is not None:
         return AlarmRaised("CLOCK-001", found[0].what, about=[standing.progress.ahead.about])
     try:
-        look(job, is_whole=True)
+        discover(job, is_whole=True)
         if code in _OF_ROWS:
             _count(job)
     except AlarmRaised as error:
@@ -109,6 +109,6 @@ def _raised(job: Job[F], standing: TableState, code: str, at: int) -> AlarmRaise
 
 def _count(job: Job[F]) -> None:
     """Work out the next batch, and no more: some alarms are found where its rows are read."""
-    prepared = prepare(job)
+    prepared = prepare_next_batch(job)
     if isinstance(prepared, PreparedBatch):
         prepared.close()

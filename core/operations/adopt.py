@@ -12,7 +12,8 @@ from typing import Final, TypeVar
 from lakeward.core.checks.batch_checks import refuse_names_alike
 from lakeward.core.dimension import Match
 from lakeward.core.errors import ConfigError, TableError
-from lakeward.core.ledger.objects import ObjectHistory, SourceObject, digest_of
+from lakeward.core.ledger.objects import SourceObject, digest_of
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.merge.facts import BatchFacts, ObjectFacts
 from lakeward.core.pipeline.job import Job
 from lakeward.core.plan import MergePlan

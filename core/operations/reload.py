@@ -9,8 +9,9 @@ from typing import Final, TypeVar
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.ledger.full_loads import AwaitedLoad, Load, LoadCompletion, ReloadRequest, reload_of
-from lakeward.core.ledger.objects import ObjectHistory, ObjectRecord, ObjectSelection, SourceObject
-from lakeward.core.pipeline.discovery import load_before
+from lakeward.core.ledger.objects import ObjectRecord, SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
+from lakeward.core.pipeline.discovery import find_awaited_load
 from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import ChangeLogState, OperatorDecision
 from lakeward.core.progress import Progress
@@ -110,7 +111,7 @@ def record_decision(job: Job[F], word: OperatorDecision) -> AwaitedLoad | None:
     job.check()
     job.opened.change_log.record_decision(progress, word)
     _, change_log_state = _standing(job)
-    load = load_before(job, progress, change_log_state)
+    load = find_awaited_load(job, progress, change_log_state)
     awaited = None if load is None else _taken(job, progress, change_log_state, load).awaited
     if job.ledger_writer is not None:
         job.ledger_writer.said(str(job.dimension.name), awaited)
@@ -137,7 +138,7 @@ def complete(job: Job[F], *, by: str, at: int) -> tuple[LoadCompletion, Sequence
     Raises ConfigError where none is awaited, or nothing of it is there.
     """
     progress, change_log_state = _standing(job)
-    load = load_before(job, progress, change_log_state)
+    load = find_awaited_load(job, progress, change_log_state)
     if load is None:
         raise ConfigError(
             f"{job.dimension.name} does not wait for a full load",

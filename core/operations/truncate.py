@@ -13,10 +13,11 @@ from lakeward.core.checks.source_clock import believed
 from lakeward.core.checks.unordered_truncates import is_ordered
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.ledger.objects import ObjectSelection, SourceObject
-from lakeward.core.pipeline.discovery import load_before, look
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectSelection
+from lakeward.core.pipeline.discovery import discover, find_awaited_load
 from lakeward.core.pipeline.job import Job, Report
-from lakeward.core.pipeline.steps import truncate
+from lakeward.core.pipeline.truncation import truncate
 from lakeward.core.ports import Acknowledgement, ChangeLogState
 from lakeward.core.progress import Progress
 from lakeward.core.text.numbers import format_count
@@ -38,7 +39,7 @@ class _Listing(Generic[F]):
     def selection(self) -> ObjectSelection:
         """What comes next; nothing where all files are gone, which is let pass with the truncate."""
         try:
-            return look(self.job).selection
+            return discover(self.job).selection
         except AlarmRaised as error:
             if error.code != "LEDGER-005":
                 raise
@@ -90,7 +91,7 @@ def _refuse(job: Job[F], progress: Progress, change_log_state: ChangeLogState) -
             found="it has no key, so its rows have no order" if progress.batch else "nothing was applied yet",
             todo=f"`lakeward reload {name}` replaces all rows." if progress.batch else "Nothing was changed.",
         )
-    if job.dimension.snapshots is None and load_before(job, progress, change_log_state) is not None:
+    if job.dimension.snapshots is None and find_awaited_load(job, progress, change_log_state) is not None:
         raise ConfigError(
             f"{name} waits for a full load, which takes the place of all rows",
             todo="`lakeward reload --withdraw` takes that back. Nothing was changed.",

@@ -1,4 +1,4 @@
-"""Reading a table and what stands beside it, one after the other, while a run commits: no lock is taken for it."""
+"""Read a table and its side tables one after the other while a run commits, without a lock."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from lakeward.core.ports import TableState
 R = TypeVar("R")
 
 _TRIES: Final = 5
-"""Between two commits lies all the work of a batch, and to read what stands beside a table takes a part of that."""
+"""How often a read begins. All work of a batch lies between two commits; a read takes only a part of that time."""
 
 
-def read_steadily(name: TableName, standing: Callable[[], TableState], read: Callable[[TableState], R]) -> R:
-    """Return what is read of a table and of what stands beside it, given how the table stands.
+def read_consistently(
+    name: TableName, read_table_state: Callable[[], TableState], read: Callable[[TableState], R]
+) -> R:
+    """Return what `read` makes of a table and its side tables, given the table state.
 
-    What stands beside it goes on with it: seen from a batch of before, it looks as if the table had been rolled
-    back, and its files may be gone. So where the reading fails, and the table is at another batch by then, it
-    begins anew. Raises what the reading does where the table stayed as it was, CommitConflict where it never did.
+    The side tables change with each batch. Read with the state of an earlier batch, they look as if the table had
+    been rolled back, and files may be gone. So where `read` fails and the table is at another batch afterwards, it
+    is called again. Raises what `read` raises where the table stayed at its batch, and CommitConflict where the
+    table changed during each attempt.
     """
-    failed: Exception | None = None
+    failure: Exception | None = None
     for _ in range(_TRIES):
-        found = standing()
+        state = read_table_state()
         try:
-            return read(found)
+            return read(state)
         except Exception as error:
-            if standing().progress.batch == found.progress.batch:
+            if read_table_state().progress.batch == state.progress.batch:
                 raise
-            failed = error
+            failure = error
     raise CommitConflict(
         f"{name}: a run commits to the table faster than it is read",
         found=f"each of {_TRIES} times it was at another batch afterwards",
         todo="Nothing was changed. Ask again.",
-    ) from failed
+    ) from failure

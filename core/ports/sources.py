@@ -9,7 +9,8 @@ from typing import BinaryIO, Protocol, runtime_checkable
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.events import Position, Sequences
 from lakeward.core.ledger.full_loads import LoadStatus
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports.frames import Batch, F
 from lakeward.core.ports.quarantine import Cells, Entry

@@ -13,7 +13,8 @@ from typing import Final, Generic, Protocol, TypeVar
 from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.errors import AlarmRaised, ConfigError, RepairError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry, Source
 from lakeward.core.schema import Schema

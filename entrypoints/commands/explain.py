@@ -14,7 +14,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.events import UNSET, Cell
 from lakeward.core.merge.fold import Row
 from lakeward.core.operations.explain import Step, explain
-from lakeward.core.pipeline.consistent_read import read_steadily
+from lakeward.core.pipeline.consistent_read import read_consistently
 from lakeward.core.ports import TableState
 from lakeward.core.schema_changes.evolution import names_then
 from lakeward.core.text.literals import read_key
@@ -70,7 +70,7 @@ def _story(container: Any, name: TableName, texts: list[str]) -> Story:
     target = container.target()
     source = container.source()
     dimension = container.configured().dimension(name, source.lateness, source.sequences)
-    return read_steadily(name, lambda: target.standing(dimension), partial(_told, target, dimension, texts))
+    return read_consistently(name, lambda: target.standing(dimension), partial(_told, target, dimension, texts))
 
 
 def _told(target: Any, dimension: Dimension, texts: list[str], standing: TableState) -> Story:

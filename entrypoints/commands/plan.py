@@ -17,10 +17,10 @@ from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.events import Operation
 from lakeward.core.ledger.other_tables import words_of
 from lakeward.core.merge.ties import cautions as cautions_of_ties
-from lakeward.core.pipeline.consistent_read import read_steadily
-from lakeward.core.pipeline.discovery import look as look_at
-from lakeward.core.pipeline.job import Idle, Job, OthersAlone, PreparedBatch
-from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.consistent_read import read_consistently
+from lakeward.core.pipeline.discovery import discover as look_at
+from lakeward.core.pipeline.job import Idle, Job, OnlyOtherTables, PreparedBatch
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.reporting.alarms import Alarm, alarms
 from lakeward.core.schema_changes.evolution import Kind, Policy
 from lakeward.core.text.numbers import format_count
@@ -154,7 +154,7 @@ def _planned(
     try:
         job = container.job(table=name)
         cautions += cautions_of_ties(job.dimension)
-        found = read_steadily(name, job.opened.table.standing, lambda _: prepare(job))
+        found = read_consistently(name, job.opened.table.standing, lambda _: prepare_next_batch(job))
     except SetupError:
         raise
     except Exception as error:  # noqa: BLE001  # for whatever reason
@@ -294,12 +294,12 @@ def _words_of_batch(prepared: PreparedBatch[Any]) -> Sequence[str]:
     return words_of(others, str(prepared.plan.dimension.source), has_rows=progress.has_rows)
 
 
-def _words_of_others(job: Job[Any], found: PreparedBatch[Any] | Idle | OthersAlone) -> Sequence[str]:
+def _words_of_others(job: Job[Any], found: PreparedBatch[Any] | Idle | OnlyOtherTables) -> Sequence[str]:
     """Return what to say of messages of other tables where there is no batch, and none before had a row."""
     if isinstance(found, PreparedBatch):
         return ()
     progress = job.opened.table.standing().progress
-    others = found.others if isinstance(found, OthersAlone) else progress.others
+    others = found.others if isinstance(found, OnlyOtherTables) else progress.others
     return () if progress.has_rows else words_of(others, str(job.dimension.source), has_rows=False)
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import structlog
 
 from lakeward.core.errors import SetupError
-from lakeward.core.ledger.objects import ObjectSelection
 from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.counts import Counts
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, Report
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Notice
 from lakeward.core.reporting.alarms import alarms
 from lakeward.entrypoints.container import Container

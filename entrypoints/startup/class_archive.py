@@ -12,7 +12,7 @@ from lakeward.adapters.spark.session import class_archive
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
 from lakeward.core.events import Operation
-from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings.configuration import FILE, load

@@ -11,9 +11,9 @@ from typing import Any, Final
 from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import RepairError
 from lakeward.core.merge.change_log import Reason
-from lakeward.core.pipeline.consistent_read import read_steadily
+from lakeward.core.pipeline.consistent_read import read_consistently
+from lakeward.core.pipeline.discovery import dimension_as_stored
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.preparation import as_it_stands
 from lakeward.core.ports import Entry, TableState
 from lakeward.core.quarantine.repair import ADVICE, FIXABLE, why_not
 from lakeward.core.quarantine.replay import is_as_written, is_readable_again
@@ -80,7 +80,7 @@ def kept_of(job: Job[Any], *, incomplete: bool = False) -> Kept:
     """Return what is in quarantine of the table of a job, and what is `incomplete`; no engine is started."""
 
     def kept(standing: TableState) -> Kept:
-        dimension = as_it_stands(job, standing)
+        dimension = dimension_as_stored(job, standing)
         try:
             rows: Dimension | RepairError = job.source.written(dimension)
         except RepairError as error:
@@ -89,7 +89,7 @@ def kept_of(job: Job[Any], *, incomplete: bool = False) -> Kept:
         parts = found.incomplete(standing.progress) if incomplete else ()
         return Kept(dimension.name, dimension, rows, found.entries(standing.progress), parts)
 
-    return read_steadily(job.dimension.name, job.opened.table.standing, kept)
+    return read_consistently(job.dimension.name, job.opened.table.standing, kept)
 
 
 def key_parts(entry: Entry) -> list[str] | None:

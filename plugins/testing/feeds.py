@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias
 
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.ports import Source

@@ -23,8 +23,9 @@ from lakeward.core.history.options import History
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.operations.rollback import ask, roll_back, versions
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import BATCH_STEPS, Job, Report, Settlement, StepObserver, no_observer
-from lakeward.core.pipeline.steps import apply_changes, release, repair_row
+from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.ports import Entry, Notice, Opened, RepairedRow, TableState
 from lakeward.plugins.testing.moments import Moment, difference, with_one_nan
 from lakeward.plugins.testing.scripted_source import ScriptedSource
@@ -163,10 +164,10 @@ class Player:
                 repaired = [entry for entry in left if entry.repaired is not None]
                 given_up = [entry for entry in left if entry.repaired is None]
                 try:
-                    release(self.job(), Settlement(repaired=repaired, given_up=given_up), observe)
+                    release(self.job(), Settlement(repaired=repaired, discarded=given_up), observe)
                 except RepairError:  # what a person made of a row may mean one of two
                     self.refused += 1
-                    release(self.job(), Settlement(given_up=left), observe)
+                    release(self.job(), Settlement(discarded=left), observe)
 
         self._attempted(work, next(ends, None))
 
@@ -234,7 +235,7 @@ class Player:
             queue=self.queue,
             notices=notices,
             ledger_writer=LedgerWriter(ledger=self.ledger, now=lambda: self.source.arrived * self.script.pause),
-            standing=self._standing,
+            read_table_state=self._standing,
         )
 
     def _standing(self) -> TableState:

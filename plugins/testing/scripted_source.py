@@ -11,7 +11,8 @@ from lakeward.adapters.memory import event_of, facts_of
 from lakeward.core.checks.source_clock import beyond
 from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.merge.facts import PARTIAL, Capability, ObjectFacts
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.schema import Type

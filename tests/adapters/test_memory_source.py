@@ -11,7 +11,7 @@ from memory_feeds import feed
 from lakeward.adapters.memory import MemorySource
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.events import ChangeEvent, Sequences
-from lakeward.core.ledger.objects import Limits
+from lakeward.core.ledger.selection import Limits
 from lakeward.core.schema import Column, parse_type
 from lakeward.plugins.testing import Feed, Item, source_contract
 

@@ -19,7 +19,7 @@ from repository import ROOT, ports_as_written
 from lakeward import plugins
 from lakeward.core import ports
 from lakeward.core.events import ChangeEvent
-from lakeward.core.ledger.objects import Limits
+from lakeward.core.ledger.selection import Limits
 from lakeward.core.merge.change_log import Reject
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import BatchFacts, ObjectFacts

@@ -23,8 +23,8 @@ from lakeward.adapters.memory import MemoryTarget
 from lakeward.adapters.spark.session.errors import lost
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, EngineLost, PluginError, SetupError
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.progress import Progress
 from lakeward.entrypoints import cli
 from lakeward.entrypoints.commands import jars
@@ -420,14 +420,14 @@ def test_a_plan_is_made_anew_where_a_run_commits_meanwhile(
     lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, shop.SETTINGS)
-    prepare = planning.prepare
+    prepare = planning.prepare_next_batch
 
     def overtaken(job: Job[Any]) -> Any:
-        monkeypatch.setattr(planning, "prepare", prepare)
+        monkeypatch.setattr(planning, "prepare_next_batch", prepare)
         apply_changes(job)
         raise CommitConflict("another process committed to the table while a batch was worked out")
 
-    monkeypatch.setattr(planning, "prepare", overtaken)
+    monkeypatch.setattr(planning, "prepare_next_batch", overtaken)
     ended = lakeward("plan")
     assert (ended.code, "nothing new" in ended.out) == (0, True)
 

@@ -27,9 +27,9 @@ from lakeward.adapters.sources.dms.paths.file_names import known_name
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, key_of
-from lakeward.core.ledger.objects import Limits
+from lakeward.core.ledger.selection import Limits
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Type
 from lakeward.entrypoints.demo import lakes, run_process, walkthrough
 from lakeward.entrypoints.demo.capture import STYLE, Captured, capture

@@ -17,7 +17,7 @@ from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.reporting.figures import METRICS
 from lakeward.entrypoints import container as parts

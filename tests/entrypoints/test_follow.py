@@ -33,7 +33,7 @@ from lakeward.core.errors import (
 )
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.pipeline.job import BATCH_STEPS, Report
 from lakeward.core.ports import Notice
 from lakeward.core.settings.layers import MergedSettings, SettingsLayer, merge

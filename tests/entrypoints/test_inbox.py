@@ -25,9 +25,9 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import EXTEND_EVERY, Notice
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.runtime import inbox as module

@@ -17,7 +17,7 @@ from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Limits
+from lakeward.core.ledger.selection import Limits
 
 ORDERS = TableName("shop", "orders")
 TABLE = """

@@ -21,7 +21,7 @@ from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SetupError, SourceError, StoreUnreachable, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.core.reporting.notices import RunNotice

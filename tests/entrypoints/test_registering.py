@@ -19,7 +19,7 @@ from lakeward.adapters.queues.poll import Poll
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.ports import DescribedColumn, Notice, TableDescription
 from lakeward.core.schema import Schema, parse_type
 from lakeward.core.settings.source_catalogue import Answer, Said, SourceColumn, SourceTable

@@ -11,7 +11,7 @@ from memory_feeds import BEFORE
 from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.ports import Batch
 from lakeward.plugins.testing import Item
 

@@ -10,7 +10,7 @@ from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.checks.log_steps import LogName, LogReached, LogSpan
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
-from lakeward.core.ledger.objects import ObjectSelection
+from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.ports import Batch
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import ObjectSelection
+from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.ports import Batch
 

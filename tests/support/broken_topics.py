@@ -9,7 +9,7 @@ from typing import Any, Final
 from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.ports import Batch
 

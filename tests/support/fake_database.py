@@ -18,7 +18,8 @@ from lakeward.adapters.sources.jdbc.source import JdbcSource, make_source
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import StoreUnreachable
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime

@@ -26,7 +26,7 @@ from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, TableName
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, Sequences, key_of
-from lakeward.core.ledger.objects import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.merge.fold import Folded, apply
 from lakeward.core.ports import Source
 from lakeward.core.schema import Column, Schema, parse_type

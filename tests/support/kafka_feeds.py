@@ -16,7 +16,8 @@ from lakeward.adapters.sources import kafka
 from lakeward.adapters.sources.kafka.source import KafkaSource
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.settings.secrets import Secret, SecretName
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing.feeds import DIMENSION

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.ledger.objects import ObjectSelection
+from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch
 from lakeward.core.shaping.cells import shaped

@@ -8,7 +8,7 @@ from lakeward.adapters.memory import MemorySource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.pipeline.job import Report
 from lakeward.plugins import API, Options, Registry, Runtime, hookimpl

@@ -57,7 +57,8 @@ from lakeward.core.checks.source_clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry, TableDescription
 from lakeward.core.schema import Schema

@@ -84,8 +84,9 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Wit
 from lakeward.core.errors import ConfigError, RepairError, SchemaConflict, SourceError
 from lakeward.core.events import Operation, Position, Sequences
 from lakeward.core.ledger.full_loads import Naming
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.merge.facts import BatchFacts, Capability
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns

@@ -26,7 +26,8 @@ from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.merge.facts import Capability, ObjectFacts
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns

@@ -27,8 +27,9 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, Snapshots, Tab
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.ledger.full_loads import Load, Naming
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject
-from lakeward.core.ledger.objects import select_objects as take_objects
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import select_objects as take_objects
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.settings.source_catalogue import SourceTable

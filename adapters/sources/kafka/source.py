@@ -46,7 +46,8 @@ from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.errors import LakewardError, SourceError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.ledger.full_loads import Naming
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject, select_objects
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection, select_objects
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns

@@ -15,11 +15,11 @@ from lakeward.adapters.spark.frames.source_rows import MALFORMED, TORN
 from lakeward.core.checks.log_steps import LogSteps
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger.full_loads import UNNAMED, Naming
-from lakeward.core.ledger.objects import (
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import (
     Limits,
     ObjectHistory,
     ObjectSelection,
-    SourceObject,
     is_suspicious,
     select_objects,
     touched,

@@ -13,8 +13,7 @@ import typer
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.pipeline.job import Job, Report, Settlement
-from lakeward.core.pipeline.preparation import read_again, replayable
-from lakeward.core.pipeline.steps import release, repair_row
+from lakeward.core.pipeline.release import find_readable, find_replayable, release, repair_row
 from lakeward.core.ports import Entry
 from lakeward.core.quarantine.repair import check_fixable
 from lakeward.core.text.numbers import format_count
@@ -144,9 +143,9 @@ def replay(
     with _job(table, config, log, debug=debug) as job:
         kept = kept_of(job)
         entries = chosen(kept.entries, kept.dimension)
-        again = read_again(job, entries)
+        again = find_readable(job, entries)
         read = {entry.position for entry in again}
-        repaired = [*replayable(job, [entry for entry in entries if entry.position not in read]), *again]
+        repaired = [*find_replayable(job, [entry for entry in entries if entry.position not in read]), *again]
         if entries and not repaired:
             raise _nothing_to_replay(kept, entries)
         report = release(job, Settlement(repaired=repaired)) if repaired else None
@@ -197,7 +196,7 @@ def discard(
     with _job(table, config, log, debug=debug) as job:
         kept = kept_of(job)
         given_up = _some(kept, chosen)
-        report = release(job, Settlement(given_up=given_up))
+        report = release(job, Settlement(discarded=given_up))
     more = len(chosen(kept.entries, kept.dimension)) - len(given_up)
     return _settled("discard", "given up", kept.name, given_up, report, as_json=as_json, more=more)
 

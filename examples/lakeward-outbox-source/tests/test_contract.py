@@ -13,7 +13,7 @@ from lakeward_outbox_source.outbox import SCHEMA
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent
-from lakeward.core.ledger.objects import Limits
+from lakeward.core.ledger.selection import Limits
 from lakeward.plugins.testing import Feed, Item, source_contract
 
 

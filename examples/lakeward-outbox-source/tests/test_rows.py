@@ -16,7 +16,7 @@ from lakeward_outbox_source.outbox import SCHEMA
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, RepairError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import Limits, ObjectHistory
+from lakeward.core.ledger.selection import Limits, ObjectHistory
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.schema import Column, Schema, parse_type

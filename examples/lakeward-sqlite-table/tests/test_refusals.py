@@ -17,9 +17,9 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.merge.fold import Row
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, PreparedBatch
-from lakeward.core.pipeline.preparation import prepare
-from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.schema_changes.evolution import Policies, Policy
 
@@ -58,7 +58,7 @@ def states(lake: SqliteTarget) -> dict[Key, object]:
 
 
 def worked_out(of: Job[Any]) -> PreparedBatch[Any]:
-    found = prepare(of)
+    found = prepare_next_batch(of)
     assert isinstance(found, PreparedBatch)
     return found
 
@@ -73,7 +73,7 @@ def test_a_type_that_sqlite_would_bend_is_refused_before_anything_is_written(
     lake: SqliteTarget, type_: str
 ) -> None:
     with pytest.raises(TableError, match="columns that a table in SQLite cannot have") as refused:
-        prepare(job(lake, [event(1)], dimension=orders(id="bigint", state="string", price=type_)))
+        prepare_next_batch(job(lake, [event(1)], dimension=orders(id="bigint", state="string", price=type_)))
     assert refused.value.found is not None
     assert refused.value.found.startswith("price ")
     assert not lake.file.exists()
@@ -82,14 +82,14 @@ def test_a_type_that_sqlite_would_bend_is_refused_before_anything_is_written(
 @pytest.mark.parametrize("name", ["_lakeward_key", "_LAKEWARD_POSITION", "_deleted"])
 def test_a_column_of_a_name_that_the_table_has_itself_is_refused(lake: SqliteTarget, name: str) -> None:
     with pytest.raises(TableError, match="with other names than _lakeward_key"):
-        prepare(job(lake, [event(1)], dimension=orders(id="bigint", **{name: "string"})))
+        prepare_next_batch(job(lake, [event(1)], dimension=orders(id="bigint", **{name: "string"})))
 
 
 def test_a_table_keeps_the_columns_that_it_has(lake: SqliteTarget) -> None:
     apply_changes(job(lake, [event(1)]))
     more = orders(id="bigint", state="string", note="string")
     with pytest.raises(TableError, match="would get other columns") as refused:
-        prepare(job(lake, [event(1)], [event(2)], dimension=more))
+        prepare_next_batch(job(lake, [event(1)], [event(2)], dimension=more))
     assert refused.value.found == "id bigint, state string, note string"
     assert states(lake) == {(1,): "at 1"}
 

@@ -24,7 +24,8 @@ from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.adapters.sources.staging.prefix import StagingPrefix
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
-from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory
 
 ITEM, ORDERS = TableName("shop", "item"), TableName("shop", "orders")
 FIRST, SECOND = "cdc/CDC_TXN-20261121100000000.csv", "cdc/CDC_TXN-20261121100000001.csv"

@@ -21,7 +21,8 @@ from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SourceError, StoreUnreachable
-from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory
 
 ITEM = TableName("shop", "item")
 FIRST, SECOND = "cdc/CDC_TXN-20261121100000000.csv", "cdc/CDC_TXN-20261121100000001.csv"

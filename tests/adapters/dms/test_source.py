@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.sources.dms import source
 from lakeward.adapters.sources.dms.source import DmsSource
 from lakeward.core.pipeline.job import PreparedBatch
-from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings.configuration import load
 from lakeward.entrypoints.settings.patterns import table_name
@@ -33,7 +33,7 @@ def test_many_files_of_one_layout_are_one_read(project: Project, monkeypatch: py
     for second in range(20):
         project.put(f"20261121-1000{second:02d}000.csv", f"I,{second + 2},b,2.00\n")
     configured = load(project.folder / "lakeward.toml")
-    prepared = prepare(Container(configured=configured).job(table=table_name("shop.item")))
+    prepared = prepare_next_batch(Container(configured=configured).job(table=table_name("shop.item")))
     assert isinstance(prepared, PreparedBatch)
     prepared.close()
     [plan] = seen

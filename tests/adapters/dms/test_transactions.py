@@ -27,10 +27,10 @@ from lakeward.adapters.sources.landing.places import OWN_FOLDER
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SchemaConflict, SourceError
 from lakeward.core.events import ChangeEvent, Operation
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.ledger.writer import LedgerWriter
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import BATCH_STEPS, Job, StepObserver, no_observer
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.plugins.testing.player import Crash
 

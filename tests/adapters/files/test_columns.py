@@ -20,7 +20,7 @@ from lakeward.adapters.sources.messages.json.wire_format import Wire, value_of
 from lakeward.adapters.spark.sql.casts import TextFormat, to_type
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict
-from lakeward.core.ledger.objects import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.schema import Column, Schema, parse_type
 
 ITEM = Dimension(

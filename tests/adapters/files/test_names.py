@@ -16,7 +16,8 @@ from lakeward.adapters.sources.landing.object_selection import choose
 from lakeward.adapters.sources.landing.places import Part, Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, SourceError
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.schema import Schema
 
 ORDERS = TableName("public", "orders")

@@ -16,7 +16,7 @@ from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation, Sequences
-from lakeward.core.ledger.objects import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.schema import Column, Schema, parse_type
 
 RARE = Dimension(name=TableName("shop", "rare"), schema=Schema(()), key=("id",), sequences=Sequences.PLACES)

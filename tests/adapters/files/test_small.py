@@ -26,7 +26,7 @@ from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
-from lakeward.core.ledger.objects import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.schema import Column, Schema, parse_type
 
 NAME: Final = TableName("shop", "item")

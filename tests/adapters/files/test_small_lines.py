@@ -43,8 +43,9 @@ from lakeward.core.checks.log_steps import LogReached
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Sequences
-from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.schema_changes.evolution import Policies, Policy

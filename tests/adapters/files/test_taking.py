@@ -19,7 +19,8 @@ from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 ORDERS = TableName("shop", "orders")

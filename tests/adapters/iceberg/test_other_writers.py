@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.formats.iceberg import table as iceberg
 from lakeward.core.errors import CommitConflict
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import ATTEMPTS
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings.configuration import load
 from lakeward.entrypoints.settings.patterns import table_name

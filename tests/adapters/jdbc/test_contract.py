@@ -22,7 +22,7 @@ from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, parse_type
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable

@@ -29,7 +29,8 @@ from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime

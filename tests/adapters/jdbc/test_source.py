@@ -22,7 +22,7 @@ from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.history.options import History
 from lakeward.core.history.snapshot_splice import span_of
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.progress import Progress
 
 HOUR = 3600

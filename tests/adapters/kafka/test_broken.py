@@ -18,7 +18,7 @@ from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, read_name
 from lakeward.adapters.sources.kafka.source import KafkaSource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.events import Sequences
-from lakeward.core.ledger.objects import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins import Runtime
 

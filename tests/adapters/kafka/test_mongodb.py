@@ -15,7 +15,7 @@ from kafka_feeds import feed
 from lakeward.adapters.sources import kafka
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ledger.objects import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.schema import Column, Schema, parse_type
 
 NAME: Final = TableName("bigdata_test", "sync_test_table")

@@ -21,7 +21,7 @@ from lakeward.adapters.sources.kafka.offset_ranges import read_names
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,8 @@ from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.adapters.sources.rows.parquet_footers import footer
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.ports import Stored
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins import Runtime

@@ -17,7 +17,8 @@ from lakeward.adapters.sources.rows.frame_cache import KeptFrames
 from lakeward.adapters.spark.execution.parallelism import BYTES_IN_MEMORY
 from lakeward.adapters.spark.shaping.shaper import SparkShaper
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shaping.column_rules import Trim

@@ -28,7 +28,7 @@ from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.adapters.spark.frames.source_rows import KEY_MISFIT, LINE, MISFIT, NAME, OP_TEXT, VALUE
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
-from lakeward.core.ledger.objects import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.ports import Source
 from lakeward.core.schema import Column, Schema, Type, parse_type
 from lakeward.plugins import Runtime

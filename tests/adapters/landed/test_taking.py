@@ -14,7 +14,8 @@ from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger.full_loads import Load, LoadStatus
-from lakeward.core.ledger.objects import Limits, ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.schema import Schema
 
 ITEM = TableName("shop", "item")

@@ -19,7 +19,7 @@ from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import Operation, Sequences
-from lakeward.core.ledger.objects import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.schema import Column, Schema, parse_type

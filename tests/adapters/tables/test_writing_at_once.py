@@ -30,7 +30,7 @@ from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.pipeline.job import Idle
-from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.schema import Type, parse_type
 from lakeward.plugins.testing import Player, Script
 from lakeward.plugins.testing.scripts import NAME, PACKED
@@ -186,7 +186,7 @@ def test_who_trims_keeps_what_another_process_has_remembered_of_the_next_batch(
         if step == "trim" and player.source.arrived == 2 and not remembered:
             other.source.arrived = 3
             job = other.job()
-            prepared = prepare(job)
+            prepared = prepare_next_batch(job)
             assert not isinstance(prepared, Idle)
             job.opened.change_log.record_batch(prepared.plan, prepared.resolved)
             remembered.append(job.opened.change_log.change_log.table)

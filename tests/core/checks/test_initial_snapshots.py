@@ -22,8 +22,8 @@ from lakeward.core.checks.log_steps import (
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 
 TABLE: Final = LogReached(lowest=100, highest=900, time=10 * LEAST_GAP)

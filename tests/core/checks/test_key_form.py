@@ -12,8 +12,9 @@ from lakeward.core.checks.key_form import key_form
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, Settlement
-from lakeward.core.pipeline.steps import apply_changes, release
+from lakeward.core.pipeline.release import release
 from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.schema import Column, Schema, parse_type
 

@@ -16,8 +16,8 @@ from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.operations.acknowledge import ack
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 

@@ -12,8 +12,8 @@ from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.checks.log_restart import LogRestart, lift_place
 from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Ordered, TableName, Ties, Within
 from lakeward.core.events import READ_SEQUENCE, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")

@@ -13,10 +13,10 @@ from lakeward.core.checks.databases import DATABASE_ALARM
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
-from lakeward.core.ledger.objects import ObjectSelection
+from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.operations.acknowledge import ack
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type

@@ -13,9 +13,9 @@ from lakeward.core.dimension import Dimension, TableName, Tolerance, Unreadable,
 from lakeward.core.errors import QuarantineFull, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Idle, Job
-from lakeward.core.pipeline.preparation import prepare
-from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")
@@ -150,11 +150,11 @@ def test_what_is_refused_is_told_by_its_reason_before_it_is() -> None:
     apply_changes(found)
     moved = replace(insert(3, object_=91, time=91), operation=Operation.UPDATE, old_key=(1,), transaction=None)
     source.put(NAME, 91, [replace(insert(6, time=50), position=Position(1, 50, 91, 2)), moved])
-    prepared = prepare(found)
+    prepared = prepare_next_batch(found)
     assert not isinstance(prepared, Idle)
     assert prepared.resolved.rejects == {Reason.TOO_LATE: 1, Reason.KEY_SHIFT: 1}
     assert prepared.resolved.counts.quarantined == 2
     bare = job(source, Tolerance(max_share=1), key=())
-    (prepared,) = [prepare(bare)]
+    (prepared,) = [prepare_next_batch(bare)]
     assert not isinstance(prepared, Idle)
     assert prepared.resolved.rejects == {Reason.CAST: 2, Reason.NO_KEY: 1}

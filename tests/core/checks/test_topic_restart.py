@@ -13,7 +13,8 @@ from lakeward.core.checks.topic_restart import TOPIC_ALARM, refuse_topic_restart
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import NO_SEQUENCE, READ_SEQUENCE, Position
-from lakeward.core.ledger.objects import ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.facts import ObjectFacts
 
 NAME = TableName("shop", "item")

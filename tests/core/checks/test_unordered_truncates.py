@@ -15,8 +15,8 @@ from lakeward.core.dimension import ORDERED, Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.events import NO_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.operations.truncate import truncate_at
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 
 NAME: Final = TableName("shop", "item")

@@ -21,8 +21,8 @@ from lakeward.core.history.version_rows import current, rows
 from lakeward.core.history.versions import Versions
 from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import apply
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 
 HISTORIES = 4000

@@ -17,8 +17,9 @@ from lakeward.core.history.versions import Versions
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.fold import row_of
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, Settlement
-from lakeward.core.pipeline.steps import apply_changes, release, repair_row
+from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.schema import Column, Schema, Type
 
@@ -167,7 +168,7 @@ def test_what_waits_behind_an_event_that_is_given_up_is_held_in_its_place_while_
     for day in (7, 8):
         (entry,) = lake.entries()
         assert entry.sequence == day
-        release(lake.job, Settlement(given_up=[entry]))
+        release(lake.job, Settlement(discarded=[entry]))
     assert (lake.entries(), lake.table.progress.held) == ([], 0)
     lake.alter(lambda _: right)
     lake.deliver(9, put(9, a=9))
@@ -186,7 +187,7 @@ def test_what_stands_altered_while_an_event_waits_becomes_no_base(lateness: Unbo
     lake.deliver(2, bad, put(3, a=3))
     lake.deliver(9, put(9, a=9, key=2))
     lake.alter(lambda _: right)
-    release(lake.job, Settlement(given_up=lake.entries()))
+    release(lake.job, Settlement(discarded=lake.entries()))
     assert lake.entries() == []
     assert lake.periods() == [(1, 3, 1), (3, None, 3)]
 

@@ -13,8 +13,8 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unb
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Cell, ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, History, Kind, Shown, Track
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import Policies, Policy
 

@@ -15,12 +15,12 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Validity
 from lakeward.core.history.reloads import Ends, ends_of
-from lakeward.core.ledger.objects import Limits
+from lakeward.core.ledger.selection import Limits
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.operations.reload import ask, complete, record_decision
 from lakeward.core.operations.truncate import truncate_at
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")

@@ -14,8 +14,8 @@ from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History, Kind, Shown, Track
 from lakeward.core.history.refusals import refuse_history
 from lakeward.core.merge.facts import BatchFacts
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import FOLLOWING, evolve
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns

@@ -26,13 +26,15 @@ from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Columns, Version, Versions
 from lakeward.core.ledger import full_loads
 from lakeward.core.ledger.full_loads import Naming, newest_snapshot
-from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.operations.reload import complete
-from lakeward.core.pipeline.discovery import look
+from lakeward.core.pipeline.apply import apply_changes
+from lakeward.core.pipeline.discovery import discover
 from lakeward.core.pipeline.job import BATCH_STEPS, Job, Report, StepObserver, no_observer
-from lakeward.core.pipeline.steps import apply_changes, truncate
+from lakeward.core.pipeline.truncation import truncate
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.testing.simulated_database import Features, feed
 
@@ -377,7 +379,7 @@ def test_an_older_snapshot_is_skipped_or_stops_the_table_where_the_settings_say_
         skips.deliver(3, {1: TWO})
     left_out = "00000072 is older than what the table shows, and left out: `older_snapshots`"
     assert refused.value.found == left_out
-    assert [item.name for item in look(skips.job).selection.aside] == ["00000072"]
+    assert [item.name for item in discover(skips.job).selection.aside] == ["00000072"]
     skips.deliver(7, {1: TWO})
     assert at(skips) == [(5, 7, 1), (7, None, 2)]
     with pytest.raises(AlarmRaised, match="older than what the table shows"):

@@ -13,9 +13,9 @@ from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate, Track
 from lakeward.core.history.stored_options import differences, text_of_options
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.preparation import prepare
-from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import Policies
@@ -151,21 +151,21 @@ def test_another_zone_of_days_is_refused_and_of_times_is_none() -> None:
     by_day = History(shown=Shown(type=DATE))
     job, _ = playing(by_day)
     with pytest.raises(SchemaConflict) as refused:
-        prepare(replace(job, dimension=replace(DIMENSION, history=replace(by_day, zone="Asia/Tokyo"))))
+        prepare_next_batch(replace(job, dimension=replace(DIMENSION, history=replace(by_day, zone="Asia/Tokyo"))))
     found = "its versions were made with source_zone: UTC; the settings say source_zone: Asia/Tokyo"
     assert refused.value.found == found
     assert "the only one for days in earlier versions of lakeward" in str(refused.value.todo)
     assert "drop the table and what is kept beside it, and load it anew" in str(refused.value.todo)
     job, _ = playing(History())
-    prepare(replace(job, dimension=replace(DIMENSION, history=History(zone="Asia/Tokyo"))))
+    prepare_next_batch(replace(job, dimension=replace(DIMENSION, history=History(zone="Asia/Tokyo"))))
 
 
 def test_that_it_was_kept_otherwise_is_said_before_a_file_comes() -> None:
     job, _ = playing(History())
     with pytest.raises(SchemaConflict, match="cannot become a mirror"):
-        prepare(replace(job, dimension=replace(DIMENSION, history=None)))
+        prepare_next_batch(replace(job, dimension=replace(DIMENSION, history=None)))
     with pytest.raises(SchemaConflict, match="its key cannot become another"):
-        prepare(replace(job, dimension=replace(job.dimension, key=("a",))))
+        prepare_next_batch(replace(job, dimension=replace(job.dimension, key=("a",))))
 
 
 def test_a_table_remembers_its_options_and_takes_new_names_of_its_columns() -> None:

@@ -14,8 +14,8 @@ from lakeward.core.history.options import History, Shown, Surrogate
 from lakeward.core.history.surrogate_numbers import numbered
 from lakeward.core.history.versions import Columns, Version, Versions
 from lakeward.core.operations.rollback import ask, roll_back
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 

@@ -17,8 +17,9 @@ from lakeward.core.history.instants import day_of, instant_of, undated
 from lakeward.core.history.options import ByColumn, ByTime, History, Shown
 from lakeward.core.merge.counts import Counts
 from lakeward.core.operations.explain import explain
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, Settlement
-from lakeward.core.pipeline.steps import apply_changes, release, repair_row
+from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.schema import Column, Schema, Type
 

@@ -10,7 +10,8 @@ import pytest
 from lakeward.core.dimension import Older
 from lakeward.core.errors import AlarmRaised, SourceError
 from lakeward.core.ledger.full_loads import Load, LoadStatus, Naming
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject, select_objects
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection, select_objects
 
 NAMING = Naming(
     is_load=lambda name: name.startswith("LOAD"),

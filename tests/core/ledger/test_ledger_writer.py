@@ -15,20 +15,14 @@ from lakeward.core.checks.source_clock import SLACK
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, CommitConflict, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import (
-    Limits,
-    ObjectHistory,
-    ObjectSelection,
-    ObjectState,
-    SourceObject,
-    select_objects,
-)
+from lakeward.core.ledger.objects import ObjectState, SourceObject
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection, select_objects
 from lakeward.core.ledger.writer import LISTED_WHOLE, LedgerWriter
 from lakeward.core.operations.acknowledge import ack, rebuild
 from lakeward.core.operations.reload import complete
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import BATCH_STEPS, Job, StepObserver
-from lakeward.core.pipeline.preparation import prepare
-from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.ports import Batch, ChangeLogState, Notice
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
@@ -118,7 +112,7 @@ def test_what_was_applied_has_its_batch_its_rows_and_its_range(shop: Shop) -> No
 
 
 def test_plan_writes_nothing_down(shop: Shop) -> None:
-    prepare(shop.job())
+    prepare_next_batch(shop.job())
     assert shop.states == {}
 
 
@@ -169,9 +163,9 @@ def test_a_ledger_that_is_ahead_of_a_look_is_no_loss(shop: Shop) -> None:
     earlier, later = deepcopy(shop.target), shop.target
     shop.run()
     shop.drop(3)
-    job = replace(shop.job(), opened=earlier.open(DIMENSION), standing=later.open(DIMENSION).table.standing)
+    job = replace(shop.job(), opened=earlier.open(DIMENSION), read_table_state=later.open(DIMENSION).table.standing)
     with pytest.raises(CommitConflict):
-        prepare(job)
+        prepare_next_batch(job)
 
 
 class Unreadable(MemorySource):

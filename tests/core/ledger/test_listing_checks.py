@@ -9,7 +9,8 @@ import pytest
 
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger.full_loads import Naming
-from lakeward.core.ledger.objects import ObjectHistory, SourceObject, is_suspicious, select_objects, touched
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, is_suspicious, select_objects, touched
 
 TABLE = "shop.orders"
 

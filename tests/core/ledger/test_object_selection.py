@@ -14,14 +14,8 @@ from lakeward.core.dimension import Ordered, Unbounded, Within
 from lakeward.core.errors import AlarmRaised, SourceError
 from lakeward.core.events import NO_SEQUENCE, Mark, Position
 from lakeward.core.ledger.full_loads import UNNAMED, Naming
-from lakeward.core.ledger.objects import (
-    Limits,
-    ObjectHistory,
-    ObjectSelection,
-    SourceObject,
-    select_objects,
-    until_changed,
-)
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection, select_objects, until_changed
 from lakeward.core.merge.change_log import Record, floor
 
 

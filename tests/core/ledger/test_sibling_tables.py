@@ -12,10 +12,11 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.history.options import History, Shown
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, ObjectState, SourceObject
+from lakeward.core.ledger.objects import ObjectState, SourceObject
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.ledger.writer import LedgerWriter
-from lakeward.core.pipeline.job import Beside, Job
-from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.pipeline.apply import apply_changes
+from lakeward.core.pipeline.job import Job, SiblingTable
 from lakeward.core.ports import TableState
 from lakeward.core.schema import Column, Schema, Type
 
@@ -49,7 +50,7 @@ class Shop:
                 source=self.source,
                 opened=self.target.open(one),
                 ledger_writer=ledger_writer,
-                beside=[Beside(str(other.name), partial(self.target.standing, other))],
+                siblings=[SiblingTable(str(other.name), partial(self.target.standing, other))],
             )
             for one, other in ((MIRROR, HISTORY), (HISTORY, MIRROR))
         )
@@ -109,7 +110,7 @@ def test_nothing_is_moved_where_it_cannot_be_told_what_the_other_has() -> None:
     shop = Shop()
     shop.deliver(1)
     apply_changes(shop.mirror)
-    apply_changes(replace(shop.history, beside=[Beside(str(NAME), unreadable)]))
+    apply_changes(replace(shop.history, siblings=[SiblingTable(str(NAME), unreadable)]))
     apply_changes(replace(shop.history, ledger_writer=None))
     assert shop.source.moved == set()
 

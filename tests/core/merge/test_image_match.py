@@ -15,9 +15,9 @@ from lakeward.core.merge.change_log import Memory
 from lakeward.core.merge.delivery import Delivery, Resolution, Settled
 from lakeward.core.merge.facts import BatchFacts, Capability
 from lakeward.core.merge.image_match import NO_TRUNCATE, NOT_THERE, NOT_WHOLE, match
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.preparation import prepare
-from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.plan import plan
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, parse_type
@@ -122,7 +122,7 @@ def test_a_table_with_data_keeps_what_its_changes_find_their_rows_by(
     progress = _deliver(job, 1)
     assert Progress.from_json(progress.to_json()) == progress
     other = replace(job, dimension=is_)
-    for refuse in (lambda: prepare(other), lambda: _deliver(other, 2)):
+    for refuse in (lambda: prepare_next_batch(other), lambda: _deliver(other, 2)):
         with pytest.raises(SchemaConflict, match=what) as refused:
             refuse()
         assert found in str(refused.value.found)

@@ -16,12 +16,12 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Tie
 from lakeward.core.errors import ConfigError, RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History, Kind
-from lakeward.core.ledger.objects import ObjectSelection
+from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.change_log import UNPLACED, Reason, Reject
 from lakeward.core.merge.delivery import Delivery, Resolution, record_of
 from lakeward.core.merge.settle import settle
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.plugins.testing.simulated_database import SCHEMA
 

@@ -14,8 +14,9 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unb
 from lakeward.core.errors import RepairError, SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.merge.change_log import Reason, Reject
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, Settlement
-from lakeward.core.pipeline.steps import apply_changes, release, repair_row
+from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.ports import RepairedRow
 from lakeward.core.progress import Progress
 from lakeward.core.quarantine.repair import may_give, must_give

@@ -13,8 +13,8 @@ from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.history.options import History
 from lakeward.core.merge.facts import Capability
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Selection
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type

@@ -11,8 +11,8 @@ from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.operations.maintain import maintain
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import MaintenancePolicy
 from lakeward.core.schema import Column, Schema, Type
 

@@ -14,14 +14,15 @@ from lakeward.core.errors import AlarmRaised, ConfigError, SchemaConflict, Sourc
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.ledger.full_loads import LoadStatus
-from lakeward.core.ledger.objects import Limits, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import Limits
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.operations.acknowledge import ack
 from lakeward.core.operations.reload import ask, complete, record_decision, withdraw
 from lakeward.core.operations.truncate import truncate_at
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Idle, Job
-from lakeward.core.pipeline.preparation import prepare
-from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")
@@ -102,7 +103,7 @@ def test_the_load_comes_in_one_batch_whatever_the_limits_and_its_changes_follow(
     shop.put(1, {1: 7}, 100)
     shop.put(2, {3: 7}, 101)
     assert (shop.run().rows, shop.awaited.objects) == ({1: 10, 2: 2}, 2)
-    assert prepare(shop.job()) is Idle.LOADING
+    assert prepare_next_batch(shop.job()) is Idle.LOADING
     shop.put(110, {3: 8}, 110)
     assert shop.run().rows == {1: 7, 3: 8}
     assert (shop.table.progress.epoch, shop.table.progress.batch, shop.awaited) == (2, 4, None)

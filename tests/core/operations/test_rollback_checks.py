@@ -16,8 +16,8 @@ from lakeward.core.operations.reload import ask as ask_for_a_load
 from lakeward.core.operations.reload import record_decision, withdraw
 from lakeward.core.operations.rollback import ask, roll_back, versions
 from lakeward.core.operations.truncate import truncate_at
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.steps import apply_changes
 from lakeward.core.ports import Acknowledgement
 from lakeward.core.schema import Column, Schema, Type
 

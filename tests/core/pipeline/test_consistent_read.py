@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CommitConflict, TableError
-from lakeward.core.pipeline.consistent_read import read_steadily
+from lakeward.core.pipeline.consistent_read import read_consistently
 from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 
@@ -29,19 +29,19 @@ def read(found: TableState) -> int:
 
 
 def test_what_is_read_at_once_is_looked_at_once() -> None:
-    assert read_steadily(NAME, at(7), read) == 7
+    assert read_consistently(NAME, at(7), read) == 7
 
 
 def test_who_reads_while_a_table_goes_on_begins_anew() -> None:
-    assert read_steadily(NAME, at(5, 6, 6, 7, 7), read) == 7
+    assert read_consistently(NAME, at(5, 6, 6, 7, 7), read) == 7
 
 
 def test_what_fails_of_a_table_that_stays_as_it_is_fails() -> None:
     with pytest.raises(TableError, match="rolled back to batch 5"):
-        read_steadily(NAME, at(5, 5), read)
+        read_consistently(NAME, at(5, 5), read)
 
 
 def test_a_table_that_never_stays_is_said_to_be_read_again_later() -> None:
     with pytest.raises(CommitConflict, match="faster than it is read") as failed:
-        read_steadily(NAME, at(*range(8, 18)), read)
+        read_consistently(NAME, at(*range(8, 18)), read)
     assert "rolled back" in str(failed.value.__cause__)

@@ -11,13 +11,13 @@ import pytest
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Deletes, Dimension, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import ObjectSelection
+from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.change_log import Hold, Reason
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.direct_load import load_writer
-from lakeward.core.pipeline.discovery import look
+from lakeward.core.pipeline.discovery import discover
 from lakeward.core.pipeline.job import Job
-from lakeward.core.pipeline.preparation import prepare
-from lakeward.core.pipeline.steps import apply_changes
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, Type
@@ -85,7 +85,7 @@ def test_no_later_batch_is_while_a_key_is_held() -> None:
     apply_changes(job(DIMENSION, source, table, loads))
     put(source, 2, Operation.READ)
     own = job(DIMENSION, source, table, loads)
-    seen = look(own)
+    seen = discover(own)
     hold = Hold(Position(1, LOAD_SEQUENCE, 1, 2), (("key",),), Reason.CAST, 1)
     assert load_writer(own, seen, 1) is not None
     assert (
@@ -113,5 +113,5 @@ def test_other_tables_are_written_once_all_is_known(dimension: Dimension) -> Non
 
 def test_a_plan_that_is_shown_writes_nothing() -> None:
     loads = Loads()
-    prepare(job(DIMENSION, source_of(1), MemoryTable(DIMENSION), loads)).close()  # type: ignore[union-attr]
+    prepare_next_batch(job(DIMENSION, source_of(1), MemoryTable(DIMENSION), loads)).close()  # type: ignore[union-attr]
     assert loads.plans == []

@@ -23,8 +23,9 @@ from lakeward.core.operations.reload import ask as ask_for_a_load
 from lakeward.core.operations.reload import complete, record_decision, withdraw
 from lakeward.core.operations.rollback import ask, roll_back
 from lakeward.core.operations.truncate import truncate_at
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, Settlement
-from lakeward.core.pipeline.steps import apply_changes, release, repair_row
+from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Entry, ExternalTable, LayoutChange, MaintenancePolicy, RepairedRow
 from lakeward.core.progress import Progress
@@ -131,7 +132,7 @@ ACTS: Sequence[tuple[str, Callable[[Job[Any]], Job[Any]], Act]] = (
     ("load-complete", with_the_files_of_a_load, lambda job: complete(job, by="ann", at=2)),
     ("ack", with_a_file_that_was_rewritten, lambda job: ack(job, "LEDGER-002", by="ann", reason=None, at=2)),
     ("quarantine fix", as_it_is, by_hand),
-    ("quarantine discard", as_it_is, lambda job: release(job, Settlement(given_up=[entry(job)]))),
+    ("quarantine discard", as_it_is, lambda job: release(job, Settlement(discarded=[entry(job)]))),
     ("truncate", as_it_is, lambda job: truncate_at(job, "now", by="ann", reason=None, at=2)),
 )
 

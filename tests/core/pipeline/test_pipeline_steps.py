@@ -13,12 +13,14 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unb
 from lakeward.core.errors import CommitConflict, ConfigError, LockedError, SchemaConflict, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.other_tables import OtherTables
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.merge.facts import BatchFacts, Capability
+from lakeward.core.pipeline.apply import apply_changes
+from lakeward.core.pipeline.commit import commit_batch
 from lakeward.core.pipeline.job import Job, PreparedBatch, Report
-from lakeward.core.pipeline.preparation import prepare
-from lakeward.core.pipeline.steps import apply_changes, commit_batch
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.ports import Batch, ChangeLogState, Commit, MergeResult, Notice, TableState
 from lakeward.core.progress import Progress
@@ -168,7 +170,7 @@ def test_a_reload_begins_an_epoch_once() -> None:
     apply_changes(job(source, table))
     assert (table.progress.epoch, table.progress.totals.read, table.progress.rows) == (2, 1, 1)
     source.put(NAME, 3, [event(Operation.UPDATE, 5, 2, a=3)])
-    following = prepare(job(source, table))
+    following = prepare_next_batch(job(source, table))
     assert isinstance(following, PreparedBatch)
     assert not following.plan.replaces
     assert following.progress.totals.read == 2
@@ -253,8 +255,8 @@ def test_a_batch_that_loses_every_race_is_given_up_after_so_many_attempts(attemp
 def test_who_slept_since_a_batch_was_worked_out_writes_nothing_down() -> None:
     table = MemoryTable(DIMENSION)
     source = source_of(event(Operation.INSERT, 1, a=1))
-    slept = replace(job(source, table), standing=table.standing)
-    prepared = prepare(slept)
+    slept = replace(job(source, table), read_table_state=table.standing)
+    prepared = prepare_next_batch(slept)
     assert isinstance(prepared, PreparedBatch)
     apply_changes(job(source, table))
     written = dict(table.written), dict(table.objects), dict(table.quarantined)
@@ -294,7 +296,7 @@ class Overtaken(MemoryTable):
 def test_who_is_overtaken_between_two_looks_begins_anew() -> None:
     table, source = Overtaken(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
     table.source = source
-    apply_changes(replace(job(source, table), standing=table.standing))
+    apply_changes(replace(job(source, table), read_table_state=table.standing))
     assert (table.progress.batch, table.progress.totals.read) == (1, 1)
 
 
@@ -318,7 +320,7 @@ def test_who_is_overtaken_behind_his_commit_forgets_nothing(further: int, trims:
         batch = found.progress.batch
         return replace(found, progress=replace(found.progress, batch=batch + further * (batch > 0)))
 
-    apply_changes(replace(job(source, table), standing=standing))
+    apply_changes(replace(job(source, table), read_table_state=standing))
     assert table.trims == trims
 
 
@@ -339,7 +341,7 @@ def test_who_loses_the_race_for_what_is_remembered_leaves_it_to_who_went_on(goes
         return replace(found, progress=replace(found.progress, batch=found.progress.batch + goes_on * table.trims))
 
     with nullcontext() if goes_on else pytest.raises(CommitConflict):
-        apply_changes(replace(job(source, table), standing=standing))
+        apply_changes(replace(job(source, table), read_table_state=standing))
     assert table.progress.batch == table.trims == 1
 
 
@@ -360,7 +362,7 @@ def test_a_table_that_was_rolled_back_is_no_race() -> None:
     apply_changes(job(source, table))
     table.progress = Progress()
     with pytest.raises(TableError, match="was rolled back to batch 0"):
-        apply_changes(replace(job(source, table), standing=table.standing))
+        apply_changes(replace(job(source, table), read_table_state=table.standing))
 
 
 def test_what_was_listed_is_told_also_where_nothing_waits() -> None:

@@ -16,8 +16,9 @@ from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, P
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.operations.truncate import truncate_at
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, Settlement
-from lakeward.core.pipeline.steps import apply_changes, release, repair_row
+from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.ports import Entry, RepairedRow, Written
 from lakeward.core.quarantine.repair import why_not
 from lakeward.core.schema import Column, Schema, Type
@@ -72,7 +73,7 @@ def test_a_mended_row_behind_one_that_is_held_waits_for_it() -> None:
     assert (report.counts.released, report.written, stands(job)) == (0, 0, 1)
     (first,) = entries(job)
     assert first.waits == 3, "what was mended waits as any other"
-    release(job, Settlement(given_up=[first]))
+    release(job, Settlement(discarded=[first]))
     assert (stands(job), entries(job)) == (5, [])
 
 
@@ -83,7 +84,7 @@ def test_what_was_mended_again_counts_and_can_still_be_given_up() -> None:
     (entry,) = entries(job)
     assert entry.repaired is not None
     assert entry.repaired.cells["a"] == "9"
-    release(job, Settlement(given_up=[entry]))
+    release(job, Settlement(discarded=[entry]))
     assert (stands(job), entries(job)) == (1, [])
 
 

@@ -10,7 +10,7 @@ import pytest
 from lakeward.adapters.memory import MemorySource
 from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger.objects import ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shaping.column_rules import Mask, Rename, Rule, Trim
 from lakeward.core.shaping.quality_rules import NotNull

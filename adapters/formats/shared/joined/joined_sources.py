@@ -32,7 +32,7 @@ from lakeward.core.errors import CommitConflict
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.joined.plan import JoinPlan, Passed, SourceState, noted
-from lakeward.core.pipeline.consistent_read import read_steadily
+from lakeward.core.pipeline.consistent_read import read_consistently
 from lakeward.core.ports import TableState, Version
 from lakeward.core.progress import Progress
 
@@ -176,7 +176,7 @@ def state_of(table: Readable, known: Sequence[Passed] = ()) -> SourceState | Non
 
 def _steadily(table: Readable, read: Callable[[TableState], R]) -> R:
     """Return what is read of a source, which another run may keep up; it takes its columns from where it stands."""
-    return read_steadily(table.kept.change_log.dimension.name, table.standing, read)
+    return read_consistently(table.kept.change_log.dimension.name, table.standing, read)
 
 
 def _state_of(table: Readable, known: Sequence[Passed], found: TableState) -> SourceState | None:

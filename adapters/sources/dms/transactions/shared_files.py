@@ -21,7 +21,8 @@ from lakeward.adapters.spark.session.errors import FAILURES, full_text, said, un
 from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger.full_loads import UNNAMED, is_older
-from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.ports import UnroutedRow
 from lakeward.core.text.numbers import format_count
 

@@ -21,7 +21,8 @@ from lakeward.adapters.sources.landing.places import FileName, Naming, Part, for
 from lakeward.adapters.sources.landing.setting_values import counted, time_digits
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
-from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory
 
 _OFFSET_BITS: Final = 44
 COUNTER_BITS: Final = 20

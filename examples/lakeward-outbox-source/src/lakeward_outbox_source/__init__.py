@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
-from lakeward.core.ledger.objects import Limits
+from lakeward.core.ledger.selection import Limits
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 from lakeward_outbox_source.outbox import Outbox

@@ -12,11 +12,11 @@ from lakeward.core.checks.source_clock import believed, beyond
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences, key_of
-from lakeward.core.ledger.objects import (
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import (
     Limits,
     ObjectHistory,
     ObjectSelection,
-    SourceObject,
     is_suspicious,
     select_objects,
     until_changed,

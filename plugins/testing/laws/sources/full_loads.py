@@ -12,7 +12,8 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import ObjectSelection, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.change_log import Reason
 from lakeward.plugins.testing.contract import Closed
 from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, ROWS, Feed, Law, Read, past, told

@@ -10,7 +10,8 @@ import pytest
 
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.objects import ObjectHistory, SourceObject
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.plugins.testing.contract import port_contract
 from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, OTHER, ROWS, Feed, Law, Read, past, told
 from lakeward.plugins.testing.laws.sources import (

@@ -12,7 +12,7 @@ import pytest
 
 from lakeward.core.errors import RepairError
 from lakeward.core.events import ChangeEvent, Operation
-from lakeward.core.ledger.objects import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Entry, RepairedRow

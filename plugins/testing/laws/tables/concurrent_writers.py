@@ -9,9 +9,9 @@ from typing import Any, Final
 from lakeward.core.dimension import ORDERED, Dimension
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.pipeline.commit import commit_batch
 from lakeward.core.pipeline.job import Job, PreparedBatch
-from lakeward.core.pipeline.preparation import prepare
-from lakeward.core.pipeline.steps import commit_batch
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial, expected
 from lakeward.plugins.testing.moments import rows_differ
 from lakeward.plugins.testing.player import Lake, Player
@@ -46,7 +46,7 @@ def of_two_processes_that_worked_out_one_batch_one_commits(trial: Trial) -> None
     other = Player(script, lake)
     player.source.arrived = other.source.arrived = 2
     job, late = player.job(), other.job()
-    mine, its = prepare(job), prepare(late)
+    mine, its = prepare_next_batch(job), prepare_next_batch(late)
     assert isinstance(mine, PreparedBatch)
     assert isinstance(its, PreparedBatch)
     report = commit_batch(job, mine)
@@ -137,7 +137,7 @@ def no_object_is_forgotten_where_two_processes_write_at_once(trial: Trial) -> No
 def _remembered(player: Player) -> tuple[Job[Any], PreparedBatch[Any]]:
     """Do all of a batch but its commit."""
     job = player.job()
-    prepared = prepare(job)
+    prepared = prepare_next_batch(job)
     assert isinstance(prepared, PreparedBatch)
     job.opened.quarantine.hold(prepared.plan, prepared.resolved)
     job.opened.change_log.record_batch(prepared.plan, prepared.resolved)

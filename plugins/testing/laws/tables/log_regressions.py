@@ -15,7 +15,7 @@ from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.history.options import History
 from lakeward.core.merge.facts import Capability
 from lakeward.core.pipeline.job import PreparedBatch
-from lakeward.core.pipeline.preparation import prepare
+from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.plugins.testing.bench import Law, Trial
 from lakeward.plugins.testing.player import Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Script
@@ -65,7 +65,7 @@ def what_is_newer_and_lies_below_its_row_is_told(trial: Trial) -> None:
     player.deliver()
     player.source.arrived = 3
     job = player.job()
-    prepared = prepare(job)
+    prepared = prepare_next_batch(job)
     assert isinstance(prepared, PreparedBatch)
     suspicious = replace(prepared.plan, suspect_objects=frozenset(told))
     resolved = job.opened.table.resolve(suspicious, prepared.batch.frame)

@@ -1,0 +1,124 @@
+"""The progress of a table once a batch is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import TypeVar
+
+from lakeward.core.checks.databases import add_databases
+from lakeward.core.checks.log_steps import LogReached, SnapshotPlace
+from lakeward.core.events import Mark
+from lakeward.core.history.stored_options import options_of
+from lakeward.core.ledger.duplicate_objects import first_twin
+from lakeward.core.ledger.objects import digest_of
+from lakeward.core.ledger.other_tables import add_others
+from lakeward.core.merge.change_log import Memory, next_mark
+from lakeward.core.pipeline.job import BatchInput
+from lakeward.core.plan import MergePlan, backwards
+from lakeward.core.ports import MergeResult
+from lakeward.core.progress import Progress
+
+F = TypeVar("F")
+
+
+def progress_after(given: BatchInput[F], planned: MergePlan, resolved: MergeResult) -> Progress:
+    """Return the progress that the commit of a batch carries, from the progress before the batch."""
+    before, facts = given.state.progress, planned.facts
+    objects = [item.object.name for item in facts.objects]
+    positions = [position for position in (before.high_water, facts.greatest) if position is not None]
+    times = [time for time in (before.time, None if planned.releases else facts.time) if time is not None]
+    known = facts.ahead if planned.replaces else before.ahead
+    replaces_rows = planned.replaces and planned.dimension.history is None
+    current = (before.current or 0) + resolved.current
+    ahead = [place for place in (known, facts.ahead) if place is not None]
+    return replace(
+        before,
+        batch=planned.batch,
+        epoch=planned.epoch,
+        high_water=max(positions, default=None),
+        mark=_mark_after(given, planned),
+        object=objects[-1] if objects else before.object,
+        time=max(times, default=None),
+        rows=resolved.written if replaces_rows else before.rows + resolved.written - resolved.removed,
+        current=current if planned.dimension.keeps_ended else None,
+        numbered=_numbered_after(planned, resolved),
+        held=resolved.held,
+        inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,
+        ahead=max(ahead, default=None),
+        backwards=before.backwards if planned.releases else backwards(planned, resolved.rejects),
+        twin=before.twin if planned.releases else first_twin(planned, given.change_log_state.objects.values()),
+        sequences=planned.dimension.sequences,
+        key=planned.dimension.key,
+        match=planned.dimension.match,
+        history=options_of(planned.dimension),
+        digest=digest_of(item.object for item in facts.objects),
+        logs=_logs_after(given, planned),
+        partitions=_partitions_after(given, planned),
+        snapshot=_snapshot_after(given, planned),
+        counts=resolved.counts,
+        totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
+        others=add_others(None if planned.replaces else before.others, facts.others),
+        databases=add_databases(None if planned.replaces else before.databases, facts.databases),
+        order_by=_setting_after(planned, given.selection.order_by, given.state.progress.order_by),
+        key_form=_setting_after(planned, given.selection.key_form, given.state.progress.key_form),
+        header=_header_after(planned, before.header),
+    )
+
+
+def _setting_after(planned: MergePlan, current: str | None, before: str | None) -> str | None:
+    """Return the setting of a source to store with the table; a replacement of all rows forgets the earlier one."""
+    return current if current is not None else None if planned.replaces else before
+
+
+def _header_after(planned: MergePlan, before: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return the columns of the last header if their order is not the declared one; None otherwise."""
+    header = planned.facts.header
+    if header is None:
+        return None if planned.replaces else before
+    return header or None
+
+
+def _numbered_after(planned: MergePlan, resolved: MergeResult) -> int | None:
+    """Return the highest surrogate number in use after the batch, or None in a table without such numbers."""
+    history = planned.dimension.history
+    return planned.numbered + resolved.numbered if history is not None and history.has_numbers else None
+
+
+def _mark_after(given: BatchInput[F], planned: MergePlan) -> Mark | None:
+    """Return the low watermark after the batch, computed from the records of all batches."""
+    new = [] if planned.record is None else [planned.record]
+    records = [*given.change_log_state.records, *new]
+    loaded = max((item.loaded for item in records), default=0)
+    memory = Memory(epoch=planned.epoch, loaded=loaded, mark=given.state.progress.mark, records=records)
+    return next_mark(memory, planned.dimension.lateness)
+
+
+def _partitions_after(given: BatchInput[F], planned: MergePlan) -> Mapping[int, LogReached] | None:
+    """Return how far each partition of a topic has come in the log of the source, or None without partitions."""
+    before = {} if planned.replaces else given.state.progress.partitions or {}
+    reached = LogReached(ends=given.selection.reached.ends, partitions=before)
+    for item in planned.facts.objects:
+        for span in item.spans:
+            reached = reached.after(item.object.order, span)
+    partitions = {end: known._replace(read_time=None, has_begun=False) for end, known in reached.partitions.items()}
+    return partitions or None
+
+
+def _snapshot_after(given: BatchInput[F], planned: MergePlan) -> SnapshotPlace | None:
+    """Return the place of the highest initial snapshot in the log of the source, or None."""
+    reached = LogReached()
+    if not planned.replaces:
+        progress = given.state.progress
+        reached = LogReached(snapshot=progress.snapshot, has_begun=given.selection.reached.has_begun)
+    for item in planned.facts.objects:
+        reached = reduce(LogReached.with_span, item.spans, reached)
+    return reached.snapshot
+
+
+def _logs_after(given: BatchInput[F], planned: MergePlan) -> tuple[str, ...] | None:
+    """Return the names of the logs that the changes of a table came from, sorted, or None."""
+    before = () if planned.replaces else given.state.progress.logs or ()
+    new = {str(span.log) for item in planned.facts.objects for span in item.spans if span.log.is_told}
+    return tuple(sorted({*before, *new})) or None

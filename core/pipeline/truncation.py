@@ -1,0 +1,52 @@
+"""A batch that holds one truncate, which an operator tells and the source did not write."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from lakeward.core.events import Operation, Position
+from lakeward.core.merge.facts import PARTIAL, BatchFacts, Capability
+from lakeward.core.pipeline.apply import retry_on_conflict
+from lakeward.core.pipeline.commit import commit_batch
+from lakeward.core.pipeline.discovery import dimension_as_stored
+from lakeward.core.pipeline.finish import finish_batch
+from lakeward.core.pipeline.job import BatchInput, Job, Report, StepObserver, no_observer
+from lakeward.core.pipeline.preparation import plan_and_resolve
+from lakeward.core.ports import Batch
+
+F = TypeVar("F")
+
+
+def truncate(
+    job: Job[F], place: Position, observe: StepObserver = no_observer, *, time: int | None = None
+) -> Report:
+    """Remove every row below a position in one batch; return its report.
+
+    In a history the versions end at `time`, in microseconds since 1970, or at the time of the run where that is
+    None. The low watermark does not move: the truncate is not from the source.
+    """
+
+    def attempt() -> Report:
+        state = job.opened.table.standing()
+        change_log_state = job.opened.change_log.read_state(state.progress)
+        dimension = dimension_as_stored(job, state)
+        facts = BatchFacts(
+            schema=dimension.schema,
+            operations={Operation.TRUNCATE: 1},
+            least=place,
+            greatest=place,
+            needs=frozenset({Capability.TRUNCATE}),
+            may_need=PARTIAL if change_log_state.in_part else frozenset(),
+            truncates=(place,),
+        )
+        batch = Batch(job.source.truncation(dimension, place, time), facts)
+        given = BatchInput(state=state, change_log_state=change_log_state, batch=batch)
+        prepared = plan_and_resolve(job, given, observe)
+        try:
+            return commit_batch(job, prepared, observe)
+        finally:
+            prepared.close()
+
+    report = retry_on_conflict(job, attempt)
+    finish_batch(job, report, observe)
+    return report
