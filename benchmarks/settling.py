@@ -16,7 +16,7 @@ from typing import Final
 from lakeward.core.dimension import Deletes, Dimension, Lateness, Ordered, TableName, Ties, Unbounded, Within
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, Sequences
 from lakeward.core.history.options import History
-from lakeward.core.merge.change_log import Memory, Reason, Reject, trim
+from lakeward.core.merge.change_log import ChangeLogContents, Reason, Reject, trim
 from lakeward.core.merge.delivery import Delivery
 from lakeward.core.merge.fold import Row
 from lakeward.core.merge.settle import absorb, settle
@@ -55,7 +55,7 @@ class Table:
 
     dimension: Dimension
     rows: dict[Key, Row] = field(default_factory=dict)
-    memory: Memory = field(default_factory=Memory)
+    memory: ChangeLogContents = field(default_factory=ChangeLogContents)
 
     def take(self, delivery: Delivery) -> None:
         settled = settle(self.dimension, self.rows, self.memory, delivery)

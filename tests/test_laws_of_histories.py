@@ -19,7 +19,7 @@ from lakeward.core.history.options import ByRun, History, Kind, Shown, Surrogate
 from lakeward.core.history.versions import Version, Versions
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Change, Reject
-from lakeward.core.merge.delivery import Settled
+from lakeward.core.merge.delivery import DeliveryResult
 from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import Row, apply
 from lakeward.core.pipeline.apply import apply_changes
@@ -98,13 +98,13 @@ def test_any_order_and_any_crash_give_the_one_history(lateness: Lateness, random
 
 
 class KeepsTheNewestVersion(MemoryTable):
-    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+    def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         rows = MemoryTable.rows_after(self, settled)
         return {key: replace(row, versions=row.versions[-1:]) for key, row in rows.items()}
 
 
 class WritesVersionsTwice(MemoryTable):
-    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+    def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         rows = MemoryTable.rows_after(self, settled)
         before = {key: row.versions for key, row in self.rows.items() if settled.rows.get(key)}
         twice = {key: [one for one in old if one not in rows[key].versions] for key, old in before.items()}
@@ -114,10 +114,10 @@ class WritesVersionsTwice(MemoryTable):
 class EndsVersionsAnInstantEarly(MemoryTable):
     """Takes the end of a version for the last instant at which it is valid."""
 
-    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+    def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         return self.rewritten(settled, lambda one: None if one.valid_to is None else one.valid_to - 1)
 
-    def rewritten(self, settled: Settled, end: Callable[[Version], int | None]) -> dict[Key, Row]:
+    def rewritten(self, settled: DeliveryResult, end: Callable[[Version], int | None]) -> dict[Key, Row]:
         """Return the rows, of which those that are new end otherwise."""
         rows = MemoryTable.rows_after(self, settled)
         new = {key: rows[key].versions for key in settled.rows if key in rows}
@@ -128,7 +128,7 @@ class EndsVersionsAnInstantEarly(MemoryTable):
 class LeavesEndedVersionsCurrent(EndsVersionsAnInstantEarly):
     """Opens a version, and does not end the one before."""
 
-    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+    def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         return self.rewritten(settled, lambda one: one.valid_to if one.deleted else None)
 
 

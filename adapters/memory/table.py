@@ -20,8 +20,8 @@ from lakeward.core.history.versions import Versions
 from lakeward.core.ledger.objects import ObjectRecord
 from lakeward.core.ledger.writer import applied_record
 from lakeward.core.merge.append import append
-from lakeward.core.merge.change_log import HOLDING, Change, Memory, Reason, Reject, trim
-from lakeward.core.merge.delivery import Delivery, Resolution, Settled
+from lakeward.core.merge.change_log import HOLDING, Change, ChangeLogContents, Reason, Reject, trim
+from lakeward.core.merge.delivery import Delivery, DeliveryResult, Resolution
 from lakeward.core.merge.facts import Capability, ObjectFacts
 from lakeward.core.merge.fold import Row, apply, columns_of, row_of
 from lakeward.core.merge.image_match import match
@@ -66,8 +66,8 @@ class MemoryTable:
     exists: bool = False
     rows: dict[Key, Row] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
-    memory: Memory = field(default_factory=Memory)
-    written: dict[int, Settled] = field(default_factory=dict)
+    memory: ChangeLogContents = field(default_factory=ChangeLogContents)
+    written: dict[int, DeliveryResult] = field(default_factory=dict)
     remembered: int = 0
     objects: dict[int, tuple[ObjectFacts, ...]] = field(default_factory=dict)
     words: list[OperatorDecision] = field(default_factory=list)
@@ -148,7 +148,7 @@ class MemoryTable:
         self.exists = True
         return Commit(str(plan.batch), resolved.written, resolved.removed)
 
-    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+    def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         """Return the rows with what was worked out in place."""
         changed = {key: None if row is None else _stored(row) for key, row in settled.rows.items()}
         return {key: row for key, row in {**self.rows, **changed}.items() if row is not None}
@@ -172,7 +172,7 @@ class MemoryTable:
         had = _versions({key: self.rows.get(key) for key in rows})
         return numbered(columns, self.numbers, had, _versions(rows), plan.numbered)
 
-    def _differences(self, plan: MergePlan, settled: Settled) -> tuple[int, int]:
+    def _differences(self, plan: MergePlan, settled: DeliveryResult) -> tuple[int, int]:
         """Return how many rows a batch adds, and how many it takes away."""
         if beliefs := self.beliefs_after(plan, settled.rows):
             pairs = [(self.beliefs.get(key, ()), after) for key, after in beliefs.items()]
@@ -436,7 +436,9 @@ class MemoryTarget:
         return Opened(str(dimension.name), table, table, table, table, table, verification=table, reading=table)
 
 
-def _work_of(plan: MergePlan) -> Callable[[Dimension, Mapping[Key, Row], Memory, Delivery], Settled]:
+def _work_of(
+    plan: MergePlan,
+) -> Callable[[Dimension, Mapping[Key, Row], ChangeLogContents, Delivery], DeliveryResult]:
     """Return what works a batch out: rows are found by their key, by their images, or not at all."""
     if plan.dimension.match is Match.IMAGE:
         return match

@@ -16,7 +16,7 @@ from lakeward.core.history.options import Shown
 from lakeward.core.history.surrogate_numbers import Numbers
 from lakeward.core.history.version_checks import Broken, Checked, Finding, violation
 from lakeward.core.ledger.writer import applied_record
-from lakeward.core.merge.change_log import Memory
+from lakeward.core.merge.change_log import ChangeLogContents
 from lakeward.core.merge.fold import Row, columns_of
 from lakeward.core.ports import (
     MaintenancePolicy,
@@ -40,7 +40,7 @@ class Kept:
     dimension: Dimension
     rows: dict[Key, Row]
     progress: Progress
-    memory: Memory
+    memory: ChangeLogContents
     words: tuple[OperatorDecision, ...]
     repaired: dict[Position, RepairedRow]
     beliefs: dict[Key, Beliefs]
@@ -131,7 +131,7 @@ def _begins(instant: int, form: Shown) -> str:
     return text_of(shown(instant, form.type), form.type)
 
 
-def _copy(memory: Memory) -> Memory:
+def _copy(memory: ChangeLogContents) -> ChangeLogContents:
     return replace(
         memory,
         records=list(memory.records),

@@ -55,7 +55,8 @@ def refuse_other_order(
     """Refuse to put events in order by another column than before: the places of rows that stand are by that one.
 
     Or by times of another zone or format. Where places are commit times, these may take over from the order of
-    objects, which come in that of commits; none may appear among those any more (`core.merge.change_log.floor`).
+    objects, which come in that of commits; none may appear among those any more
+    (`core.merge.change_log.object_watermark`).
     Where a log starts over, an operator may let messages count by their arrival from then on (SEQUENCE-002), and
     never by their places again. What else an order may be made of is refused by
     `lakeward.core.checks.batch_checks.refuse_other_options`.

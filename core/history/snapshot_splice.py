@@ -14,9 +14,9 @@ from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Positio
 from lakeward.core.history.instants import instant_of_time
 from lakeward.core.history.older_snapshots import Span, Witness, witnessed
 from lakeward.core.history.version_checks import violation
-from lakeward.core.merge.change_log import HOLDING, Memory, Reason, Record
+from lakeward.core.merge.change_log import HOLDING, ChangeLogContents, Reason, Record
 from lakeward.core.merge.counts import Counts
-from lakeward.core.merge.delivery import Delivery, Settled, record_of
+from lakeward.core.merge.delivery import Delivery, DeliveryResult, record_of
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.merge.fold import Row, columns_of, row_of
 from lakeward.core.progress import Progress
@@ -81,11 +81,11 @@ def _cannot(dimension: Dimension, name: str, found: str) -> SourceError:
 def splice(
     dimension: Dimension,
     rows: Mapping[Key, Row],
-    memory: Memory,
+    memory: ChangeLogContents,
     delivery: Delivery,
     span: Span,
     facts: BatchFacts,
-) -> Settled:
+) -> DeliveryResult:
     """Work out what a snapshot between others does to a table that holds `rows`; of twins its last row counts."""
     columns = columns_of(dimension)
     if columns is None:
@@ -103,7 +103,7 @@ def splice(
     if wrong:
         refuse_broken(dimension, facts, len(wrong), min(wrong))
     rejects, events = [*delivery.rejects], len(delivery.events)
-    return Settled(
+    return DeliveryResult(
         rows=after,
         changes=[],
         bases=[],

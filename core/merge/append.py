@@ -9,13 +9,15 @@ from collections.abc import Mapping
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation
-from lakeward.core.merge.change_log import Memory, Reason, Reject
+from lakeward.core.merge.change_log import ChangeLogContents, Reason, Reject
 from lakeward.core.merge.counts import Counts
-from lakeward.core.merge.delivery import Delivery, Settled, record_of, without_known_objects
+from lakeward.core.merge.delivery import Delivery, DeliveryResult, record_of, without_known_objects
 from lakeward.core.merge.fold import Row
 
 
-def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Settled:
+def append(
+    dimension: Dimension, rows: Mapping[Key, Row], memory: ChangeLogContents, delivery: Delivery
+) -> DeliveryResult:
     """Work out what `delivery` does to a table without a key: a row is written once per fact."""
     repaired = [resolution.repaired for resolution in delivery.resolutions if resolution.repaired is not None]
     replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
@@ -36,7 +38,7 @@ def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
         applied=sum(row is not None for row in written.values()) - len(repaired),
         unset_as_null=partial,
     )
-    return Settled(
+    return DeliveryResult(
         rows=written,
         changes=[],
         bases=[],

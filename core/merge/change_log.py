@@ -27,7 +27,7 @@ from lakeward.core.events import (
     Operation,
     Position,
 )
-from lakeward.core.merge.fold import Row, apply, at_its_end
+from lakeward.core.merge.fold import Row, apply, as_fold_base
 from lakeward.core.merge.key_chains import chains
 
 
@@ -172,7 +172,7 @@ def times_of_objects(records: Iterable[Record]) -> Mapping[int, int]:
 
 
 @dataclass(slots=True)
-class Memory:
+class ChangeLogContents:
     """What a table remembers as of one of its batches; of `unsettled` events, without a row, `trim` is to tell."""
 
     epoch: int = 1
@@ -206,7 +206,7 @@ class Memory:
         return any(position.object in record.objects and record.is_of(position.epoch) for record in self.records)
 
 
-def next_mark(memory: Memory, lateness: Lateness) -> Mark | None:
+def next_low_watermark(memory: ChangeLogContents, lateness: Lateness) -> Mark | None:
     """Return the low-water mark that the committed batches give.
 
     It is the greatest recorded (epoch, sequence) below every batch that holds an event
@@ -224,7 +224,7 @@ def next_mark(memory: Memory, lateness: Lateness) -> Mark | None:
     return memory.mark if mark is None else max(mark, memory.mark or mark)
 
 
-def floor(
+def object_watermark(
     lateness: Lateness, records: Iterable[Record], mark: Mark | None, epoch: int = 1, *, by_times: bool = False
 ) -> int | None:
     """Return the order of the objects of an epoch at or below which nothing may appear any more, or None.
@@ -245,7 +245,7 @@ def floor(
     return max((order for record in passed for order in record.objects), default=None)
 
 
-def leave_departures(dimension: Dimension, memory: Memory, rows: Mapping[Key, Row | None]) -> None:
+def forget_applied_events(dimension: Dimension, memory: ChangeLogContents, rows: Mapping[Key, Row | None]) -> None:
     """Forget how rows came to stand, as an `ordered` table does whose batch leaves `rows`.
 
     The events stay that leave no row, and what waits behind a hold. What comes from now on is not remembered: a
@@ -262,7 +262,7 @@ def leave_departures(dimension: Dimension, memory: Memory, rows: Mapping[Key, Ro
     }
 
 
-def _incomplete(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
+def _incomplete(dimension: Dimension, memory: ChangeLogContents) -> list[ChangeEvent]:
     """Return the events that found no row to complete, of keys of which it is known what stood before."""
     rows = {key: base.row for key, base in memory.bases.items() if base.row is not None}
     events = [change.event for change in memory.changes.values() if not change.waiting]
@@ -275,7 +275,7 @@ def _is_newer(rows: Mapping[Key, Row | None], event: ChangeEvent) -> bool:
     return row is not None and row.position > event.position
 
 
-def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
+def trim(dimension: Dimension, memory: ChangeLogContents) -> list[ChangeEvent]:
     """Fold what the mark has passed into the bases; return the events that stayed incomplete.
 
     Keys joined by key changes are trimmed together. A held key pins its chain from the
@@ -312,7 +312,7 @@ def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
             has_base = memory.bases.pop(key, None) is not None
             if key in kept and has_base:  # else what stands is the state: all of it waits, or left nothing
                 row = folded.rows.get(key)
-                memory.bases[key] = BaseRow(key, None if row is None or row.is_bare else at_its_end(row), 0)
+                memory.bases[key] = BaseRow(key, None if row is None or row.is_bare else as_fold_base(row), 0)
     pin = min(pins, default=None)
     past |= {t.position for t in all_truncates if _is_past(t.position, memory.mark, pin)}
     memory.changes = {p: change for p, change in memory.changes.items() if p not in past}
@@ -324,12 +324,12 @@ def _is_past(position: Position, mark: Mark, pin: Position | None) -> bool:
     return position.mark <= mark and (pin is None or position < pin)
 
 
-def _truncates(memory: Memory) -> list[ChangeEvent]:
+def _truncates(memory: ChangeLogContents) -> list[ChangeEvent]:
     events = [change.event for change in memory.changes.values() if not change.waiting]
     return [event for event in events if event.operation is Operation.TRUNCATE]
 
 
-def _chains(memory: Memory) -> list[set[Key]]:
+def _chains(memory: ChangeLogContents) -> list[set[Key]]:
     """Group the remembered keys of the table's epoch by the key changes that join them."""
     links: dict[Key, set[Key]] = {key: set() for key in memory.bases}
     for change in memory.changes.values():
@@ -339,7 +339,7 @@ def _chains(memory: Memory) -> list[set[Key]]:
     return chains(links, links)
 
 
-def _parts(memory: Memory) -> Iterator[tuple[set[Key], Memory]]:
+def _parts(memory: ChangeLogContents) -> Iterator[tuple[set[Key], ChangeLogContents]]:
     """Yield each chain of keys with the changes and the holds that touch it."""
     changes: dict[Key, list[Change]] = defaultdict(list)
     for change in memory.changes.values():
@@ -350,13 +350,13 @@ def _parts(memory: Memory) -> Iterator[tuple[set[Key], Memory]]:
         for key in hold.keys:
             holds[key].append(hold)
     for keys in _chains(memory):
-        part = Memory(epoch=memory.epoch)
+        part = ChangeLogContents(epoch=memory.epoch)
         part.changes = {change.event.position: change for key in keys for change in changes.get(key, ())}
         part.holds = {hold.position: hold for key in keys for hold in holds.get(key, ())}
         yield keys, part
 
 
-def _pin(memory: Memory, keys: set[Key], mark: Mark) -> Position | None:
+def _pin(memory: ChangeLogContents, keys: set[Key], mark: Mark) -> Position | None:
     """The first position of the transactions that are held, wait, or are parted by the mark, on these keys.
 
     What does not say its transaction may be of any that committed at its time.
@@ -378,7 +378,7 @@ def _pin(memory: Memory, keys: set[Key], mark: Mark) -> Position | None:
     return min([position for position, _ in [*held, *waiting]] + started, default=None)
 
 
-def _parted(memory: Memory, keys: set[Key], mark: Mark) -> set[Hashable]:
+def _parted(memory: ChangeLogContents, keys: set[Key], mark: Mark) -> set[Hashable]:
     """The transactions with events of these keys on both sides of the mark."""
     spans: dict[Hashable, list[Mark]] = defaultdict(list)
     for change in memory.changes.values():
@@ -388,7 +388,7 @@ def _parted(memory: Memory, keys: set[Key], mark: Mark) -> set[Hashable]:
 
 
 def _split(
-    memory: Memory, keys: set[Key], mark: Mark, pin: Position | None
+    memory: ChangeLogContents, keys: set[Key], mark: Mark, pin: Position | None
 ) -> tuple[list[ChangeEvent], list[ChangeEvent]]:
     """Part the remembered events of the keys into those that are past and those that are not."""
     past: list[ChangeEvent] = []
@@ -400,7 +400,7 @@ def _split(
     return past, later
 
 
-def _forget_beyond(memory: Memory, objects: int) -> None:
+def _forget_beyond(memory: ChangeLogContents, objects: int) -> None:
     """Forget the deletes and truncates of batches older than the last `objects` delivered."""
     seen, oldest = 0, 0
     for record in sorted(memory.records, key=lambda record: -record.batch):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lakeward.core.checks.source_clock import latest
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
-from lakeward.core.merge.change_log import BaseRow, Change, Hold, Memory, Record, Reject
+from lakeward.core.merge.change_log import BaseRow, Change, ChangeLogContents, Hold, Record, Reject
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.fold import Row
 
@@ -51,7 +51,7 @@ class Delivery:
 
 
 @dataclass(slots=True, kw_only=True)
-class Settled:
+class DeliveryResult:
     """What a delivery amounts to; nothing of it is done yet.
 
     `rows` maps each touched key to its new row, or None where it goes; in a history the row has
@@ -73,7 +73,9 @@ class Settled:
     log_regressions: Mapping[int, int] = field(default_factory=dict)
 
 
-def without_known_objects(memory: Memory, delivery: Delivery) -> tuple[list[ChangeEvent], list[Reject], int]:
+def without_known_objects(
+    memory: ChangeLogContents, delivery: Delivery
+) -> tuple[list[ChangeEvent], list[Reject], int]:
     """Return events and rejects of objects that come for the first time, and how many came with an object again."""
     events = [event for event in delivery.events if not memory.has_object(event.position)]
     rejects = [reject for reject in delivery.rejects if not memory.has_object(reject.position)]

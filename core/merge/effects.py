@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Operation
-from lakeward.core.merge.fold import completed
+from lakeward.core.merge.fold import fill_unset
 
 Cells: TypeAlias = Mapping[str, Cell]
 
@@ -34,7 +34,7 @@ class Effect:
         if self.cells is None or not later.cells:
             return self
         known = self.cells
-        over = {name: completed(v, known[name]) if name in known else v for name, v in later.cells.items()}
+        over = {name: fill_unset(v, known[name]) if name in known else v for name, v in later.cells.items()}
         return Effect({**known, **over}, self.replaces)
 
 
@@ -49,7 +49,7 @@ def effect_of(event: ChangeEvent, columns: Sequence[str]) -> Effect:
     sent = {name: value for name in columns if (value := event.cells.get(name, UNSET)) is not UNSET}
     if event.operation is Operation.UPDATE and event.lacks(columns):
         return Effect(sent)
-    return Effect({name: completed(sent.get(name), None) for name in columns}, replaces=True)
+    return Effect({name: fill_unset(sent.get(name), None) for name in columns}, replaces=True)
 
 
 class Effects:

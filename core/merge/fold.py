@@ -40,7 +40,7 @@ Rows = Mapping[Key, Row]
 
 
 @dataclass(slots=True)
-class Folded:
+class FoldResult:
     """The rows after a fold, deleted ones included, and what became of the events.
 
     The sets hold positions. An event of `incomplete` had cells that were not sent and
@@ -74,7 +74,7 @@ class Folded:
         return last | cells | set(self.truncates[-1:]) | self.placed
 
 
-def apply(dimension: Dimension, rows: Rows, events: Iterable[ChangeEvent]) -> Folded:
+def apply(dimension: Dimension, rows: Rows, events: Iterable[ChangeEvent]) -> FoldResult:
     """Return `rows` after `events`: what carrying out a plan must amount to.
 
     An event at or below the position of the row it meets changes nothing. Rows that are
@@ -116,7 +116,7 @@ class Fold:
         self.soft = dimension.is_soft
         self.history = columns_of(dimension)
         self.rows = rows
-        self.result = Folded(rows)
+        self.result = FoldResult(rows)
         self.transactions: dict[Hashable, _Transaction] = {}
 
     def take(self, event: ChangeEvent) -> None:
@@ -168,7 +168,7 @@ class Fold:
         for column in self.columns:
             value = event.cells.get(column, UNSET)
             if value is not UNSET:
-                cells[column] = completed(value, None if base is None else base.cells.get(column))
+                cells[column] = fill_unset(value, None if base is None else base.cells.get(column))
                 origin[column] = event.position
             elif base is None:
                 cells[column] = None
@@ -270,12 +270,12 @@ def _is_copy(event: ChangeEvent, other: ChangeEvent) -> bool:
     return _move(event) == _move(other) and same(event.cells, other.cells)
 
 
-def gone(row: Row, place: Position) -> Row:
+def deleted_row(row: Row, place: Position) -> Row:
     """Return a row that went at a place, with its values as they were."""
     return Row(row.cells, place, deleted=True)
 
 
-def at_its_end(row: Row) -> Row:
+def as_fold_base(row: Row) -> Row:
     """Return what is needed of a row to go on from it: which event set a cell no table tells."""
     return replace(row, origin={}, versions=tail(row.versions))
 
@@ -299,11 +299,11 @@ def columns_of(dimension: Dimension) -> Columns | None:
     )
 
 
-def completed(value: Cell, stored: Cell) -> Cell:
+def fill_unset(value: Cell, stored: Cell) -> Cell:
     """Return a value whose fields that were not sent, at any depth, are those of the stored one, else NULL."""
     if value is UNSET:
         return stored
     if not has_fields(value):
         return value
     known = stored if has_fields(stored) else {}
-    return {name: completed(part, known.get(name)) for name, part in value.items()}
+    return {name: fill_unset(part, known.get(name)) for name, part in value.items()}

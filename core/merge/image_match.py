@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, canonical, is_sent
-from lakeward.core.merge.change_log import Memory, Reason, Reject
+from lakeward.core.merge.change_log import ChangeLogContents, Reason, Reject
 from lakeward.core.merge.counts import Counts
-from lakeward.core.merge.delivery import Delivery, Settled, record_of, without_known_objects
+from lakeward.core.merge.delivery import Delivery, DeliveryResult, record_of, without_known_objects
 from lakeward.core.merge.fold import Row
 from lakeward.core.quarantine.repair import no_image
 
@@ -32,7 +32,9 @@ _Equal: TypeAlias = defaultdict[tuple[Hashable, ...], deque[Key]]
 """The facts of rows by what they have in some columns, the oldest first; some of them may have gone since."""
 
 
-def match(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Settled:
+def match(
+    dimension: Dimension, rows: Mapping[Key, Row], memory: ChangeLogContents, delivery: Delivery
+) -> DeliveryResult:
     """Work out what `delivery` does to a table whose rows are found by their images.
 
     Raises MendError for a mended row that is no insert: a person tells no image.
@@ -52,7 +54,7 @@ def match(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, deliver
         superseded=len(bag.superseded),
         applied=len(new) - len(refused) - len(bag.superseded),
     )
-    return Settled(
+    return DeliveryResult(
         rows={**(dict.fromkeys(rows) if replaces else {}), **bag.changed},
         changes=[],
         bases=[],

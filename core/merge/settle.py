@@ -1,8 +1,8 @@
 """What a delivery does to a table: `settle` works out the rows, the memory and the counts.
 
 Each phase is a module of `lakeward.core.merge.settling`, and hands a value to the next: what the table has before
-(`Before`), what the delivery brought (`Arrived`), what of that no hold stops (`Passing`), and what the rows become
-(`Outcome`). Then it is known what became of each event, and what is to be remembered. `absorb` carries that out.
+(`TableBefore`), what the delivery brought (`Arrivals`), what of that no hold stops (`FilteredEvents`), and what the rows become
+(`FoldedDelivery`). Then it is known what became of each event, and what is to be remembered. `absorb` carries that out.
 """
 
 from __future__ import annotations
@@ -11,29 +11,31 @@ from collections.abc import Mapping
 
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import Key
-from lakeward.core.merge.change_log import Memory, leave_departures, next_mark
-from lakeward.core.merge.delivery import Delivery, Settled, record_of
+from lakeward.core.merge.change_log import ChangeLogContents, forget_applied_events, next_low_watermark
+from lakeward.core.merge.delivery import Delivery, DeliveryResult, record_of
 from lakeward.core.merge.fold import Row
-from lakeward.core.merge.settling.arrivals import Arrived, sort_out
+from lakeward.core.merge.settling.arrivals import Arrivals, sort_delivery
 from lakeward.core.merge.settling.change_log_entries import bases_to_remember, changes_to_remember
-from lakeward.core.merge.settling.effective_times import dated_delivery
-from lakeward.core.merge.settling.folding import Outcome, fold
-from lakeward.core.merge.settling.hold_filter import Passing, let_through
-from lakeward.core.merge.settling.late_refusals import hold, refused
+from lakeward.core.merge.settling.effective_times import date_delivery
+from lakeward.core.merge.settling.folding import FoldedDelivery, fold
+from lakeward.core.merge.settling.hold_filter import FilteredEvents, filter_by_holds
+from lakeward.core.merge.settling.late_refusals import find_refusals, hold
 from lakeward.core.merge.settling.log_regressions import find_regressions
-from lakeward.core.merge.settling.table_before import Before
-from lakeward.core.merge.settling.verdicts import counts_of, incomplete_rows, judge
+from lakeward.core.merge.settling.table_before import TableBefore
+from lakeward.core.merge.settling.verdicts import counts_of, find_verdicts, incomplete_rows
 
 
-def settle(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Settled:
+def settle(
+    dimension: Dimension, rows: Mapping[Key, Row], memory: ChangeLogContents, delivery: Delivery
+) -> DeliveryResult:
     """Work out what `delivery` does to a table that holds `rows` and remembers `memory`."""
-    dated = dated_delivery(dimension, delivery)
-    before = Before.of(dimension, rows, memory, dated)
-    arrived, passing, outcome = _folded(before, sort_out(before, dated), dated)
-    verdicts = judge(before, arrived, passing, outcome)
+    dated = date_delivery(dimension, delivery)
+    before = TableBefore.of(dimension, rows, memory, dated)
+    arrived, passing, outcome = _folded(before, sort_delivery(before, dated), dated)
+    verdicts = find_verdicts(before, arrived, passing, outcome)
     closed = arrived.closed | dict.fromkeys(passing.overruled(arrived.holds))
     known = {*memory.holds, *closed}
-    return Settled(
+    return DeliveryResult(
         rows={key: row for key, row in outcome.rows.items() if key not in outcome.broken},
         changes=changes_to_remember(before, arrived, passing, verdicts),
         bases=bases_to_remember(before, arrived, passing),
@@ -49,20 +51,22 @@ def settle(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
     )
 
 
-def _folded(before: Before, arrived: Arrived, delivery: Delivery) -> tuple[Arrived, Passing, Outcome]:
+def _folded(
+    before: TableBefore, arrived: Arrivals, delivery: Delivery
+) -> tuple[Arrivals, FilteredEvents, FoldedDelivery]:
     """Fold what passes, and again without what turns out to be none that can be applied, until all of it can."""
     while True:
-        passing = let_through(before, arrived)
+        passing = filter_by_holds(before, arrived)
         outcome = fold(before, passing)
-        if not (rejects := refused(passing, outcome)):
+        if not (rejects := find_refusals(passing, outcome)):
             return arrived, passing, outcome
         arrived = hold(before.dimension, arrived, rejects, delivery)
 
 
-def absorb(dimension: Dimension, memory: Memory, settled: Settled) -> Memory:
+def absorb(dimension: Dimension, memory: ChangeLogContents, settled: DeliveryResult) -> ChangeLogContents:
     """Return the memory as of the batch that `settled` became; its mark says how far to `trim`."""
     epoch = settled.epoch
-    after = Memory(
+    after = ChangeLogContents(
         epoch=epoch,
         loaded=settled.loaded,
         mark=memory.mark,
@@ -81,6 +85,6 @@ def absorb(dimension: Dimension, memory: Memory, settled: Settled) -> Memory:
     after.holds.update((hold.position, hold) for hold in settled.holds)
     after.holds = {p: hold for p, hold in after.holds.items() if p not in settled.closed}
     if isinstance(dimension.lateness, Ordered):
-        leave_departures(dimension, after, settled.rows)
-    after.mark = next_mark(after, dimension.lateness)
+        forget_applied_events(dimension, after, settled.rows)
+    after.mark = next_low_watermark(after, dimension.lateness)
     return after

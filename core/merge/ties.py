@@ -43,7 +43,7 @@ def ties_with(
     for event in sorted(filter(has_order, came), key=lambda event: event.position):
         others = [other.position for other in stand[place_of(event)] if not are_alike(other, event)]
         row = row_at(rows, event)
-        if row is not None and not says_what_stands(row, event, kept):
+        if row is not None and not may_come_from(row, event, kept):
             others.append(row.position)
         if others:
             found.append(Tie(event, min(others)))
@@ -74,7 +74,7 @@ def row_at(rows: Mapping[Key, Row], event: ChangeEvent) -> Row | None:
     return None if row is None or row.deleted or row.position.mark != event.position.mark else row
 
 
-def says_what_stands(row: Row, event: ChangeEvent, kept: Collection[str]) -> bool:
+def may_come_from(row: Row, event: ChangeEvent, kept: Collection[str]) -> bool:
     """Whether a row may be what an event made of it: of a delete there is none.
 
     Columns that it lacks say nothing of the row, and `kept` ones do not tell what was sent of them last; with cells
@@ -82,11 +82,11 @@ def says_what_stands(row: Row, event: ChangeEvent, kept: Collection[str]) -> boo
     """
     if event.operation is Operation.DELETE:
         return False
-    told = {name: cell for name, cell in event.cells.items() if name not in kept or not is_sent(cell)}
-    return same({name: cell for name, cell in row.cells.items() if name in told}, told)
+    sent = {name: cell for name, cell in event.cells.items() if name not in kept or not is_sent(cell)}
+    return same({name: cell for name, cell in row.cells.items() if name in sent}, sent)
 
 
-def told(other: str) -> str:
+def tie_detail(other: str) -> str:
     """Return in words what is wrong with an event that ties with another, which is named with its row."""
     return f"the source has one place for it and for {other}, which says something else"
 

@@ -12,7 +12,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised, CommitConflict, TableError
 from lakeward.core.ledger.full_loads import Load, awaited_load
 from lakeward.core.ledger.selection import ObjectHistory
-from lakeward.core.merge.change_log import floor
+from lakeward.core.merge.change_log import object_watermark
 from lakeward.core.pipeline.job import Discovery, Job, StepObserver, no_observer
 from lakeward.core.ports import ChangeLogState, TableState
 from lakeward.core.progress import Progress
@@ -97,7 +97,7 @@ def _object_history(
 ) -> ObjectHistory:
     """Return what is known of earlier objects: from the ledger where there is one, else from the change log."""
     by_times = order_by == COMMIT_TIME
-    lowest = floor(
+    lowest = object_watermark(
         job.dimension.lateness, change_log_state.records, progress.mark, progress.epoch, by_times=by_times
     )
     load = find_awaited_load(job, progress, change_log_state)

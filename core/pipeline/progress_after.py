@@ -14,7 +14,7 @@ from lakeward.core.history.stored_options import options_of
 from lakeward.core.ledger.duplicate_objects import first_twin
 from lakeward.core.ledger.objects import digest_of
 from lakeward.core.ledger.other_tables import add_others
-from lakeward.core.merge.change_log import Memory, next_mark
+from lakeward.core.merge.change_log import ChangeLogContents, next_low_watermark
 from lakeward.core.pipeline.job import BatchInput
 from lakeward.core.plan import MergePlan, backwards
 from lakeward.core.ports import MergeResult
@@ -91,8 +91,8 @@ def _mark_after(given: BatchInput[F], planned: MergePlan) -> Mark | None:
     new = [] if planned.record is None else [planned.record]
     records = [*given.change_log_state.records, *new]
     loaded = max((item.loaded for item in records), default=0)
-    memory = Memory(epoch=planned.epoch, loaded=loaded, mark=given.state.progress.mark, records=records)
-    return next_mark(memory, planned.dimension.lateness)
+    memory = ChangeLogContents(epoch=planned.epoch, loaded=loaded, mark=given.state.progress.mark, records=records)
+    return next_low_watermark(memory, planned.dimension.lateness)
 
 
 def _partitions_after(given: BatchInput[F], planned: MergePlan) -> Mapping[int, LogReached] | None:

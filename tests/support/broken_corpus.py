@@ -9,7 +9,7 @@ import broken_memory
 
 from lakeward.adapters.memory import Frame, MemoryTable
 from lakeward.core.events import Cell, ChangeEvent, Key
-from lakeward.core.merge.delivery import Settled
+from lakeward.core.merge.delivery import DeliveryResult
 from lakeward.core.merge.fold import Row
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult
@@ -27,7 +27,7 @@ class ForgetsTransactions(MemoryTable):
 class CutsOffWhatIsTooWide(MemoryTable):
     """Keeps whole numbers in 32 bits, whatever its columns are declared to be."""
 
-    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+    def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         rows = MemoryTable.rows_after(self, settled)
         return {
             key: replace(row, cells={n: _cut(cell) for n, cell in row.cells.items()}) for key, row in rows.items()
@@ -52,7 +52,7 @@ class DropsColumnsThatAreGone(MemoryTable):
 class LeavesATwinInTheOldPartition(MemoryTable):
     """Looks for the row that stands in the partition (by `shop`) of the row that comes."""
 
-    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+    def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         rows = MemoryTable.rows_after(self, settled)
         for key, row in settled.rows.items():
             before = self.rows.get(key)
@@ -65,7 +65,7 @@ class LeavesATwinInTheOldPartition(MemoryTable):
 class WritesRowsAfterItsProgress(MemoryTable):
     """Commits the progress, and the rows only afterwards."""
 
-    late: Settled | None = None
+    late: DeliveryResult | None = None
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         rows = self.rows
@@ -83,7 +83,7 @@ class WritesRowsAfterItsProgress(MemoryTable):
 class AppendsBeforeItSaysSo(broken_memory.KeepsProgressApart):
     """Commits the rows, then the progress; it has no place of a row by which it would know one again."""
 
-    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+    def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         before = {(number,): row for number, row in enumerate(self.rows.values())}
         new = [row for row in settled.rows.values() if row is not None]
         return before | {(len(before) + number,): row for number, row in enumerate(new)}

@@ -23,8 +23,8 @@ from lakeward.core.events import (
     Position,
     Sequences,
 )
-from lakeward.core.merge.change_log import Memory, Reason, Reject
-from lakeward.core.merge.delivery import Settled
+from lakeward.core.merge.change_log import ChangeLogContents, Reason, Reject
+from lakeward.core.merge.delivery import DeliveryResult
 from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import Row
 from lakeward.core.merge.ties import ties_with
@@ -193,7 +193,7 @@ class ForgetsDeletesTooEarly(MemoryTable):
         self.memory = _without_deletes(self.memory)
 
 
-def _without_deletes(memory: Memory) -> Memory:
+def _without_deletes(memory: ChangeLogContents) -> ChangeLogContents:
     return replace(memory, changes={place: c for place, c in memory.changes.items() if c.waiting})
 
 
@@ -343,7 +343,7 @@ class KeepsRowsThatALoadDoesNotHold(MemoryTable):
 class KeepsTheNewestVersionAlone(MemoryTable):
     """Forgets how a row was before."""
 
-    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+    def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         rows = MemoryTable.rows_after(self, settled)
         return {key: replace(row, versions=row.versions[-1:]) for key, row in rows.items()}
 
@@ -379,7 +379,7 @@ class LeavesCurrentWhatALoadLacks(MemoryTable):
 class DeletesForGood(MemoryTable):
     """Takes rows away that are to stay, and to say that they went."""
 
-    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+    def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         return {key: row for key, row in MemoryTable.rows_after(self, settled).items() if not row.deleted}
 
 

@@ -30,8 +30,8 @@ from lakeward.core.events import Cell, ChangeEvent, Key, Operation
 from lakeward.core.history.surrogate_numbers import Numbers, numbered
 from lakeward.core.history.versions import Versions
 from lakeward.core.merge.append import append
-from lakeward.core.merge.change_log import BaseRow, Change, Memory
-from lakeward.core.merge.delivery import Delivery, Settled
+from lakeward.core.merge.change_log import BaseRow, Change, ChangeLogContents
+from lakeward.core.merge.delivery import Delivery, DeliveryResult
 from lakeward.core.plan import MergePlan
 
 
@@ -142,7 +142,9 @@ class TakesCopiesForNews(Whole):
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Recall none."""
 
-        def wrongly(kept: Keeping, plan: MergePlan, touched: Collection[Key]) -> tuple[Memory, frozenset[Key]]:
+        def wrongly(
+            kept: Keeping, plan: MergePlan, touched: Collection[Key]
+        ) -> tuple[ChangeLogContents, frozenset[Key]]:
             memory, keys = read_memory(kept, plan, touched)
             return replace(memory, records=[], changes={}), keys
 
@@ -156,7 +158,9 @@ class AddsFactsOfAnObjectAgain(Whole):
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Append without a memory of objects."""
 
-        def wrongly(dimension: Dimension, rows: Any, memory: Memory, delivery: Delivery) -> Settled:
+        def wrongly(
+            dimension: Dimension, rows: Any, memory: ChangeLogContents, delivery: Delivery
+        ) -> DeliveryResult:
             return append(dimension, rows, replace(memory, records=[]), delivery)
 
         patch.setattr(settled_batch, "append", wrongly)
@@ -169,7 +173,9 @@ class LosesMendedRowsWithoutAKey(Whole):
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Append without what was mended."""
 
-        def wrongly(dimension: Dimension, rows: Any, memory: Memory, delivery: Delivery) -> Settled:
+        def wrongly(
+            dimension: Dimension, rows: Any, memory: ChangeLogContents, delivery: Delivery
+        ) -> DeliveryResult:
             given_up = [replace(resolution, repaired=None) for resolution in delivery.resolutions]
             return append(dimension, rows, memory, replace(delivery, resolutions=given_up))
 

@@ -27,7 +27,7 @@ from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, TableName
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, Sequences, key_of
 from lakeward.core.ledger.selection import ObjectHistory
-from lakeward.core.merge.fold import Folded, apply
+from lakeward.core.merge.fold import FoldResult, apply
 from lakeward.core.ports import Source
 from lakeward.core.schema import Column, Schema, parse_type
 
@@ -51,7 +51,7 @@ class Read:
         return replace(self, events=own)
 
     @property
-    def folded(self) -> Folded:
+    def folded(self) -> FoldResult:
         """What the model makes of it."""
         return apply(self.dimension, {}, self.events)
 

@@ -11,7 +11,7 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, Ties,
 from lakeward.core.events import ChangeEvent, Key, Operation, Position, same
 from lakeward.core.history.options import History
 from lakeward.core.history.versions import in_order
-from lakeward.core.merge.change_log import Memory, Reason, Reject, trim
+from lakeward.core.merge.change_log import ChangeLogContents, Reason, Reject, trim
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.delivery import Delivery, Resolution
 from lakeward.core.merge.fold import Row, apply, row_of
@@ -40,7 +40,7 @@ class Player:
 
     dimension: Dimension
     rows: dict[Key, Row] = field(default_factory=dict)
-    memory: Memory = field(default_factory=Memory)
+    memory: ChangeLogContents = field(default_factory=ChangeLogContents)
     number: int = 0
     counts: Counts = field(default_factory=Counts)
     is_altered: bool = False

@@ -7,41 +7,43 @@ from dataclasses import replace
 from lakeward.core.events import ChangeEvent, Operation
 from lakeward.core.merge.change_log import BaseRow, Change
 from lakeward.core.merge.counts import Verdict
-from lakeward.core.merge.fold import at_its_end
-from lakeward.core.merge.settling.arrivals import Arrived
-from lakeward.core.merge.settling.hold_filter import Passing
-from lakeward.core.merge.settling.table_before import Before
-from lakeward.core.merge.settling.verdicts import Verdicts, took_part
+from lakeward.core.merge.fold import as_fold_base
+from lakeward.core.merge.settling.arrivals import Arrivals
+from lakeward.core.merge.settling.hold_filter import FilteredEvents
+from lakeward.core.merge.settling.table_before import TableBefore
+from lakeward.core.merge.settling.verdicts import Verdicts, is_newer_than_table
 
 
-def changes_to_remember(before: Before, arrived: Arrived, passing: Passing, verdicts: Verdicts) -> list[Change]:
+def changes_to_remember(
+    before: TableBefore, arrived: Arrivals, passing: FilteredEvents, verdicts: Verdicts
+) -> list[Change]:
     """Return the events that passed, and what waits; an `ordered` table remembers what no row tells of."""
     waiting = [Change(event, arrived.batch, waiting=True) for event in [*passing.waiting, *arrived.staged]]
     passed = [e for e in passing.passed if verdicts.get(e.position) is not Verdict.QUARANTINED]
     if before.is_ordered:
         released = {event.position for event in [*passing.waited, *arrived.repaired]}
-        passed = [e for e in passed if e.position in released or leaves_nothing(e, verdicts)]
-    return [*(Change(as_it_came(before, event), arrived.batch) for event in passed), *waiting]
+        passed = [e for e in passed if e.position in released or leaves_no_row(e, verdicts)]
+    return [*(Change(with_completeness(before, event), arrived.batch) for event in passed), *waiting]
 
 
-def as_it_came(before: Before, event: ChangeEvent) -> ChangeEvent:
+def with_completeness(before: TableBefore, event: ChangeEvent) -> ChangeEvent:
     """Return an event that is remembered: of columns that the table gets later it says nothing."""
     return replace(event, was_whole=event.was_whole or not event.lacks(before.dimension.schema.names))
 
 
-def leaves_nothing(event: ChangeEvent, verdicts: Verdicts) -> bool:
+def leaves_no_row(event: ChangeEvent, verdicts: Verdicts) -> bool:
     """Whether an event must be remembered because no row carries its position.
 
     A key change is known again by it, whatever became of the row: what it left and covered
     would not be there any more.
     """
     if event.old_key is not None:
-        return took_part(event, verdicts)
+        return is_newer_than_table(event, verdicts)
     removes = event.operation in (Operation.DELETE, Operation.TRUNCATE)
     return removes and verdicts.get(event.position) is Verdict.APPLIED
 
 
-def bases_to_remember(before: Before, arrived: Arrived, passing: Passing) -> list[BaseRow]:
+def bases_to_remember(before: TableBefore, arrived: Arrivals, passing: FilteredEvents) -> list[BaseRow]:
     """Return the rows before the first remembered event of each key; none of versions that break a rule.
 
     Of a key of which all waits the row that stands will do, and is right once a person has mended it.
@@ -53,4 +55,4 @@ def bases_to_remember(before: Before, arrived: Arrived, passing: Passing) -> lis
         keys |= {key for key, row in before.rows.items() if not row.deleted}  # which a truncate ends
     keys = {key for key in keys if before.violation(before.rows.get(key)) is None}
     rows = {key: before.rows.get(key) for key in (keys | passing.keys) - set(before.bases)}
-    return [BaseRow(key, None if row is None else at_its_end(row), arrived.batch) for key, row in rows.items()]
+    return [BaseRow(key, None if row is None else as_fold_base(row), arrived.batch) for key, row in rows.items()]

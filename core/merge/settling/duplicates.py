@@ -9,11 +9,11 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent, Operation, Position, same
 from lakeward.core.merge.change_log import Reject
 from lakeward.core.merge.delivery import Delivery
-from lakeward.core.merge.settling.table_before import Before
-from lakeward.core.merge.ties import row_at, says_what_stands
+from lakeward.core.merge.settling.table_before import TableBefore
+from lakeward.core.merge.ties import may_come_from, row_at
 
 
-def without_copies(before: Before, delivery: Delivery) -> tuple[list[ChangeEvent], list[Reject], int]:
+def without_copies(before: TableBefore, delivery: Delivery) -> tuple[list[ChangeEvent], list[Reject], int]:
     """Return the events and the rejects that come for the first time, and how many were copies."""
     events: list[ChangeEvent] = []
     rejects: list[Reject] = []
@@ -44,7 +44,7 @@ def fact(dimension: Dimension, event: ChangeEvent) -> Hashable:
     return event.position
 
 
-def known_facts(before: Before) -> defaultdict[Hashable, list[ChangeEvent]]:
+def known_facts(before: TableBefore) -> defaultdict[Hashable, list[ChangeEvent]]:
     """Return the events above the mark by their fact: at or below it a copy is not known by that."""
     memory, facts = before.memory, defaultdict[Hashable, list[ChangeEvent]](list)
     closed = [event for event in memory.closed.values() if event is not None]
@@ -54,7 +54,7 @@ def known_facts(before: Before) -> defaultdict[Hashable, list[ChangeEvent]]:
     return facts
 
 
-def is_known(before: Before, event: ChangeEvent, same_fact: Iterable[ChangeEvent], *, by_hand: bool) -> bool:
+def is_known(before: TableBefore, event: ChangeEvent, same_fact: Iterable[ChangeEvent], *, by_hand: bool) -> bool:
     """Whether an event was delivered before, or stands; `same_fact` are those known of its fact.
 
     An `ordered` table does not go by the object, for a delivery that comes again has a window; nor does what is
@@ -63,13 +63,13 @@ def is_known(before: Before, event: ChangeEvent, same_fact: Iterable[ChangeEvent
     position, memory = event.position, before.memory
     if not (before.is_ordered or by_hand) and memory.has_object(position):
         return True
-    if position in memory.holds or position in memory.closed or is_what_stands(before, event):
+    if position in memory.holds or position in memory.closed or equals_stored_row(before, event):
         return True
     is_delete = before.is_ordered and event.operation is Operation.DELETE
     return any(is_delete or same(event.cells, other.cells) for other in same_fact)
 
 
-def is_what_stands(before: Before, event: ChangeEvent) -> bool:
+def equals_stored_row(before: TableBefore, event: ChangeEvent) -> bool:
     """Whether an `ordered` table, which remembers deletes alone, has the very row that a whole event sends.
 
     What its file has no column for says nothing of it.
@@ -77,4 +77,4 @@ def is_what_stands(before: Before, event: ChangeEvent) -> bool:
     if not (before.is_ordered and before.dimension.unique_sequences) or event.old_key is not None or event.is_load:
         return False
     row = row_at(before.rows, event)
-    return row is not None and says_what_stands(row, event, before.kept)
+    return row is not None and may_come_from(row, event, before.kept)

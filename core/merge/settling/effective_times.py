@@ -13,19 +13,19 @@ from lakeward.core.merge.delivery import Delivery
 from lakeward.core.quarantine import repair
 
 
-def dated(event: ChangeEvent, history: History | None, delivery: Delivery) -> ChangeEvent:
+def date_event(event: ChangeEvent, history: History | None, delivery: Delivery) -> ChangeEvent:
     """Return an event that says from when it counts, in a history, where this delivery brings or settles it."""
     if history is None or event.instant is not None:
         return event
     return replace(event, instant=instant_of(event, history, delivery.ran, is_first=delivery.is_first))
 
 
-def dated_delivery(dimension: Dimension, delivery: Delivery) -> Delivery:
+def date_delivery(dimension: Dimension, delivery: Delivery) -> Delivery:
     """Return a delivery whose events have their instants; of a history it rejects those that do not say theirs."""
     events: list[ChangeEvent] = []
     rejects = [*delivery.rejects]
     for one in delivery.events:
-        event = dated(one, dimension.history, delivery)
+        event = date_event(one, dimension.history, delivery)
         detail = _undated(event, dimension.history)
         if detail is None:
             events.append(event)
@@ -34,9 +34,9 @@ def dated_delivery(dimension: Dimension, delivery: Delivery) -> Delivery:
     return replace(delivery, events=events, rejects=rejects)
 
 
-def dated_by_hand(dimension: Dimension, event: ChangeEvent, delivery: Delivery) -> ChangeEvent:
+def date_repaired(dimension: Dimension, event: ChangeEvent, delivery: Delivery) -> ChangeEvent:
     """Return what a person mended, with its instant; it must say that."""
-    found = dated(event, dimension.history, delivery)
+    found = date_event(event, dimension.history, delivery)
     if (detail := _undated(found, dimension.history)) is not None:
         raise repair.is_undated(dimension, delivery.object_of(event.position), event.position.row, detail)
     return found

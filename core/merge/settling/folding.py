@@ -15,25 +15,25 @@ from typing import TypeAlias
 
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.history.versions import spliced
-from lakeward.core.merge.fold import Folded, Row, apply, at_its_end
+from lakeward.core.merge.fold import FoldResult, Row, apply, as_fold_base
 from lakeward.core.merge.key_chains import chains
 from lakeward.core.merge.settling.events_by_key import EventsByKey
-from lakeward.core.merge.settling.hold_filter import Passing
-from lakeward.core.merge.settling.table_before import Before
+from lakeward.core.merge.settling.hold_filter import FilteredEvents
+from lakeward.core.merge.settling.table_before import TableBefore
 
 Links: TypeAlias = Mapping[Key, set[Key]]
 """For each key those that key changes join to it at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FoldedDelivery:
     """The row of each touched key, or None where it goes; the folds that made them, each of a chain of keys.
 
     The versions of `broken` keys break a rule, which is given in words.
     """
 
     rows: Mapping[Key, Row | None]
-    folds: Sequence[Folded]
+    folds: Sequence[FoldResult]
     broken: Mapping[Key, str]
 
     def incomplete(self, events: Iterable[ChangeEvent]) -> set[Position]:
@@ -63,21 +63,21 @@ class _Chain:
     remembered: Sequence[ChangeEvent]
 
 
-def fold(before: Before, passing: Passing) -> Outcome:
+def fold(before: TableBefore, passing: FilteredEvents) -> FoldedDelivery:
     """Fold what passes over the rows, chain by chain."""
-    rows = {key: unless_bare(before.rows.get(key)) for key in before.ended}
+    rows = {key: none_if_bare(before.rows.get(key)) for key in before.ended}
     folds = []
     passed = EventsByKey.of(passing.passed)
     for chain in chains_to_fold(before, passing):
         folded = apply(before.dimension, chain.rows, [*chain.remembered, *passed.of_keys(chain.keys)])
         folds.append(folded)
         for key in chain.keys:
-            rows[key] = unless_bare(whole(before, key, chain.rows.get(key), folded.rows.get(key)))
+            rows[key] = none_if_bare(with_all_versions(before, key, chain.rows.get(key), folded.rows.get(key)))
     broken = {key: wrong for key, row in rows.items() if (wrong := before.violation(row)) is not None}
-    return Outcome(rows, folds, broken)
+    return FoldedDelivery(rows, folds, broken)
 
 
-def chains_to_fold(before: Before, passing: Passing) -> Iterator[_Chain]:
+def chains_to_fold(before: TableBefore, passing: FilteredEvents) -> Iterator[_Chain]:
     """Yield the chains of the touched keys: slow ones from the mark on, the others from what stands."""
     links = link_keys(before, passing)
     slow = slow_keys(before, passing, links)
@@ -85,18 +85,18 @@ def chains_to_fold(before: Before, passing: Passing) -> Iterator[_Chain]:
         yield _Chain(keys, rows_at_mark(before, keys), before.remembered_by_key.of_keys(keys))
     truncates = before.truncates
     for keys in chains(touched_keys(before, passing) - slow, links):
-        standing = {key: at_its_end(row) for key in keys if (row := before.standing(key)) is not None}
+        standing = {key: as_fold_base(row) for key in keys if (row := before.standing(key)) is not None}
         yield _Chain(keys, standing, truncates)
 
 
-def touched_keys(before: Before, passing: Passing) -> set[Key]:
+def touched_keys(before: TableBefore, passing: FilteredEvents) -> set[Key]:
     """Return the keys of what passes; a truncate touches all rows."""
     if any(event.operation is Operation.TRUNCATE for event in passing.passed):
         return passing.keys | set(before.rows)
     return passing.keys
 
 
-def link_keys(before: Before, passing: Passing) -> Links:
+def link_keys(before: TableBefore, passing: FilteredEvents) -> Links:
     """Join the keys that key changes, remembered or passing, make one chain."""
     links: dict[Key, set[Key]] = defaultdict(set)
     for event in [*before.remembered, *passing.passed]:
@@ -106,7 +106,7 @@ def link_keys(before: Before, passing: Passing) -> Links:
     return links
 
 
-def slow_keys(before: Before, passing: Passing, links: Links) -> set[Key]:
+def slow_keys(before: TableBefore, passing: FilteredEvents, links: Links) -> set[Key]:
     """Return the touched keys whose state must be worked out from the memory."""
     if before.is_ordered:
         return set()
@@ -130,19 +130,19 @@ def is_newest(event: ChangeEvent, row: Row | None, high_water: Position | None) 
     return event.position > row.position
 
 
-def remembered_keys(before: Before) -> set[Key]:
+def remembered_keys(before: TableBefore) -> set[Key]:
     """Return the keys of all that is remembered, or waits."""
     events = [*before.remembered, *before.waited]
     return {key for event in events for key in event.keys} | set(before.bases)
 
 
-def rows_at_mark(before: Before, keys: Iterable[Key]) -> dict[Key, Row]:
+def rows_at_mark(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
     """Return the rows as they stood before everything that is remembered of these keys."""
     rows = {key: before.bases[key].row if key in before.bases else before.rows.get(key) for key in keys}
-    return {key: at_its_end(row) for key, row in rows.items() if row is not None}
+    return {key: as_fold_base(row) for key, row in rows.items() if row is not None}
 
 
-def whole(before: Before, key: Key, base: Row | None, row: Row | None) -> Row | None:
+def with_all_versions(before: TableBefore, key: Key, base: Row | None, row: Row | None) -> Row | None:
     """Return a row with all versions of its key: a fold has those from its base on."""
     if row is None or before.columns is None or key not in before.rows:
         return row
@@ -150,6 +150,6 @@ def whole(before: Before, key: Key, base: Row | None, row: Row | None) -> Row | 
     return replace(row, versions=spliced(before.rows[key].versions, versions, row.versions))
 
 
-def unless_bare(row: Row | None) -> Row | None:
+def none_if_bare(row: Row | None) -> Row | None:
     """Return a row, or None where nothing is left of it."""
     return None if row is None or row.is_bare else row

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from lakeward.core.events import ChangeEvent, Key, Position
 from lakeward.core.merge.change_log import Hold
-from lakeward.core.merge.settling.arrivals import Arrived
-from lakeward.core.merge.settling.table_before import Before
+from lakeward.core.merge.settling.arrivals import Arrivals
+from lakeward.core.merge.settling.table_before import TableBefore
 from lakeward.core.merge.truncates import Truncates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passing:
+class FilteredEvents:
     """The events that are `passed` on, in position order, and those that are `waiting` behind a hold.
 
     Some of both `waited` before. The `truncates` are those that are remembered, and those that pass.
@@ -34,7 +34,7 @@ class Passing:
         return [position for position, hold in holds.items() if self.truncates.overrule(position, hold.reason)]
 
 
-def let_through(before: Before, arrived: Arrived) -> Passing:
+def filter_by_holds(before: TableBefore, arrived: Arrivals) -> FilteredEvents:
     """Sort the candidates into those that pass and those that wait behind a hold.
 
     A key change that waits holds both its keys; a truncate passes every hold, and
@@ -57,7 +57,7 @@ def let_through(before: Before, arrived: Arrived) -> Passing:
         if event.old_key is not None and (newest is None or event.position >= newest):
             for key in event.keys:
                 barriers[key] = min(event.position, barriers.get(key, event.position))
-    return Passing(passed=passed, waiting=waiting, waited=waited, truncates=truncates)
+    return FilteredEvents(passed=passed, waiting=waiting, waited=waited, truncates=truncates)
 
 
 def barriers_of(holds: Iterable[Hold], truncates: Truncates) -> dict[Key, Position]:

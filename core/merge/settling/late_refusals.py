@@ -9,21 +9,21 @@ from lakeward.core.errors import RepairError
 from lakeward.core.events import ChangeEvent, Key, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.delivery import Delivery
-from lakeward.core.merge.settling.arrivals import Arrived
+from lakeward.core.merge.settling.arrivals import Arrivals
 from lakeward.core.merge.settling.events_by_key import EventsByKey
-from lakeward.core.merge.settling.folding import Outcome
-from lakeward.core.merge.settling.hold_filter import Passing
+from lakeward.core.merge.settling.folding import FoldedDelivery
+from lakeward.core.merge.settling.hold_filter import FilteredEvents
 from lakeward.core.quarantine import repair
 
 
-def refused(passing: Passing, outcome: Outcome) -> list[Reject]:
+def find_refusals(passing: FilteredEvents, outcome: FoldedDelivery) -> list[Reject]:
     """Return the passing events to hold: those that nobody can decide, else those that break histories."""
     positions = {position for folded in outcome.folds for position in folded.undecided}
     undecided = first_undecided(passing, positions) if positions else []
-    return [Reject.of(event, Reason.KEY_SHIFT) for event in undecided] or breaking(passing, outcome)
+    return [Reject.of(event, Reason.KEY_SHIFT) for event in undecided] or find_broken_histories(passing, outcome)
 
 
-def first_undecided(passing: Passing, positions: Collection[Position]) -> list[ChangeEvent]:
+def first_undecided(passing: FilteredEvents, positions: Collection[Position]) -> list[ChangeEvent]:
     """Return the events at these positions that no event before them can decide: they stay undecided if those wait.
 
     Once one of them is held, an event of its keys waits, and a key change that waits holds its other key, too.
@@ -39,7 +39,7 @@ def first_undecided(passing: Passing, positions: Collection[Position]) -> list[C
     return found
 
 
-def breaking(passing: Passing, outcome: Outcome) -> list[Reject]:
+def find_broken_histories(passing: FilteredEvents, outcome: FoldedDelivery) -> list[Reject]:
     """Return the first passing event of each key whose versions would break a rule.
 
     No event of a fold breaks one: the versions were altered in the table. A key that no event names, which a
@@ -54,7 +54,7 @@ def breaking(passing: Passing, outcome: Outcome) -> list[Reject]:
     return list(found.values())
 
 
-def hold(dimension: Dimension, arrived: Arrived, rejects: Sequence[Reject], delivery: Delivery) -> Arrived:
+def hold(dimension: Dimension, arrived: Arrivals, rejects: Sequence[Reject], delivery: Delivery) -> Arrivals:
     """Quarantine events and hold their keys.
 
     Raises MendError for a row that a person mended, and that is none that can be applied.
@@ -62,11 +62,11 @@ def hold(dimension: Dimension, arrived: Arrived, rejects: Sequence[Reject], deli
     repaired = {event.position for event in arrived.repaired}
     for reject in rejects:
         if reject.position in repaired:
-            raise refuse_mended(dimension, reject, delivery.object_of(reject.position))
+            raise refuse_repaired(dimension, reject, delivery.object_of(reject.position))
     return arrived.with_held(rejects)
 
 
-def refuse_mended(dimension: Dimension, reject: Reject, name: str) -> RepairError:
+def refuse_repaired(dimension: Dimension, reject: Reject, name: str) -> RepairError:
     """Say why a row that a person mended cannot be applied; `name` is that of its object."""
     row = reject.position.row
     if reject.reason is Reason.HISTORY:

@@ -11,14 +11,14 @@ from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.merge.change_log import times_of_objects
 from lakeward.core.merge.delivery import Delivery
 from lakeward.core.merge.settling.duplicates import without_copies
-from lakeward.core.merge.settling.table_before import Before
+from lakeward.core.merge.settling.table_before import TableBefore
 from lakeward.core.merge.truncates import remembered_truncates
 
 _PlaceAndTime: TypeAlias = tuple[Position, int | None]
 """A place, and a time at or before which what has it, or lies below, was committed (None: nobody knows)."""
 
 
-def find_regressions(before: Before, delivery: Delivery) -> Mapping[int, int]:
+def find_regressions(before: TableBefore, delivery: Delivery) -> Mapping[int, int]:
     """Return, by object, the row of the first such change of each of the `suspect_objects`.
 
     Of one log, what is newer of a key lies higher. A change is compared with what came of its keys, and with
@@ -47,7 +47,7 @@ def find_regressions(before: Before, delivery: Delivery) -> Mapping[int, int]:
 class _PlacesOfKeys:
     """The places of keys and truncates before an event, with times: of what stood, and of the delivery."""
 
-    before: Before
+    before: TableBefore
     delivery: Delivery
     of_objects: Mapping[int, int] = field(init=False)
     newest: int | None = field(init=False)

@@ -11,15 +11,15 @@ from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Pos
 from lakeward.core.history.reloads import outlasting
 from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Columns
-from lakeward.core.merge.change_log import BaseRow, Memory, Reject
+from lakeward.core.merge.change_log import BaseRow, ChangeLogContents, Reject
 from lakeward.core.merge.delivery import Delivery
-from lakeward.core.merge.fold import Row, columns_of, gone
-from lakeward.core.merge.settling.effective_times import dated
+from lakeward.core.merge.fold import Row, columns_of, deleted_row
+from lakeward.core.merge.settling.effective_times import date_event
 from lakeward.core.merge.settling.events_by_key import EventsByKey, newest_by_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Before:
+class TableBefore:
     """A table before a delivery, as that meets it.
 
     With `replaces` a full load that is complete takes the place of all rows: `ended` are the keys of those that it
@@ -29,7 +29,7 @@ class Before:
     """
 
     dimension: Dimension
-    memory: Memory
+    memory: ChangeLogContents
     epoch: int
     replaces: bool
     rows: Mapping[Key, Row]
@@ -44,7 +44,9 @@ class Before:
     columns: Columns | None
 
     @classmethod
-    def of(cls, dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Self:
+    def of(
+        cls, dimension: Dimension, rows: Mapping[Key, Row], memory: ChangeLogContents, delivery: Delivery
+    ) -> Self:
         """Return what a delivery, with its instants, meets of a table that holds `rows` and remembers `memory`."""
         replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
         epoch = delivery.loaded if replaces and delivery.loaded else memory.epoch
@@ -129,13 +131,13 @@ def _deleted(event: ChangeEvent) -> Sequence[Key]:
 
 
 def _left_by_load(
-    dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery, epoch: int
+    dimension: Dimension, rows: Mapping[Key, Row], memory: ChangeLogContents, delivery: Delivery, epoch: int
 ) -> Mapping[Key, Row]:
     """Return the rows that a full load leaves before its own meet them: none, unless what ended is kept."""
     history = dimension.history
     if history is None:
         place = Position(epoch, LOAD_SEQUENCE, 0, 0)  # before the rows of the load
-        return {key: gone(row, place) for key, row in rows.items()} if dimension.is_soft else {}
+        return {key: deleted_row(row, place) for key, row in rows.items()} if dimension.is_soft else {}
     load = [
         item
         for item in _known(dimension, memory, delivery)
@@ -146,11 +148,11 @@ def _left_by_load(
     )
 
 
-def _known(dimension: Dimension, memory: Memory, delivery: Delivery) -> Iterator[ChangeEvent | Reject]:
+def _known(dimension: Dimension, memory: ChangeLogContents, delivery: Delivery) -> Iterator[ChangeEvent | Reject]:
     """All that came, with this delivery or before it, and is not forgotten."""
     yield from delivery.events
     for change in memory.changes.values():
-        yield dated(change.event, dimension.history, delivery)
+        yield date_event(change.event, dimension.history, delivery)
     yield from delivery.rejects
     for hold in memory.holds.values():
         yield Reject(hold.position, hold.reason, hold.keys)

@@ -10,16 +10,18 @@ from lakeward.core.dimension import Ties
 from lakeward.core.events import ChangeEvent, Position, same
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.counts import Counts, Verdict
-from lakeward.core.merge.settling.arrivals import Arrived
-from lakeward.core.merge.settling.folding import Outcome
-from lakeward.core.merge.settling.hold_filter import Passing
-from lakeward.core.merge.settling.table_before import Before
+from lakeward.core.merge.settling.arrivals import Arrivals
+from lakeward.core.merge.settling.folding import FoldedDelivery
+from lakeward.core.merge.settling.hold_filter import FilteredEvents
+from lakeward.core.merge.settling.table_before import TableBefore
 
 Verdicts: TypeAlias = Mapping[Position, Verdict]
 """What became of each event that came with a delivery, and was no copy; what waited before has none."""
 
 
-def judge(before: Before, arrived: Arrived, passing: Passing, outcome: Outcome) -> Verdicts:
+def find_verdicts(
+    before: TableBefore, arrived: Arrivals, passing: FilteredEvents, outcome: FoldedDelivery
+) -> Verdicts:
     """Return the verdicts, now that it is known what of that which passed the rows still show."""
     verdicts = dict(arrived.verdicts)
     used, incomplete = outcome.used, outcome.incomplete(passing.passed)
@@ -34,11 +36,11 @@ def judge(before: Before, arrived: Arrived, passing: Passing, outcome: Outcome) 
         elif position in used or (not event.keys and position == passing.truncates.all[-1]):
             verdicts[position] = Verdict.APPLIED
         else:
-            verdicts[position] = overtaken(before, event)
+            verdicts[position] = verdict_of_overtaken(before, event)
     return verdicts
 
 
-def overtaken(before: Before, event: ChangeEvent) -> Verdict:
+def verdict_of_overtaken(before: TableBefore, event: ChangeEvent) -> Verdict:
     """Return whether what overtook an event was there before this delivery, or came with it."""
     standing = [row.position for row in before.standing_of(event)]
     remembered = before.newest_remembered(event)
@@ -46,22 +48,24 @@ def overtaken(before: Before, event: ChangeEvent) -> Verdict:
     return Verdict.STALE if any(position > event.position for position in known) else Verdict.SUPERSEDED
 
 
-def took_part(event: ChangeEvent, verdicts: Verdicts) -> bool:
+def is_newer_than_table(event: ChangeEvent, verdicts: Verdicts) -> bool:
     """Whether an event was newer than all that stood before this delivery."""
     return verdicts.get(event.position) in (Verdict.APPLIED, Verdict.SUPERSEDED)
 
 
-def incomplete_rows(before: Before, passing: Passing, outcome: Outcome) -> list[Reject]:
+def incomplete_rows(before: TableBefore, passing: FilteredEvents, outcome: FoldedDelivery) -> list[Reject]:
     """Return as rejects what found no row to complete, where none can come any more: in an `ordered` table."""
     incomplete = outcome.incomplete(passing.passed) if before.is_ordered else ()
     events = [event for event in passing.passed if event.position in incomplete]
     return [Reject(event.position, Reason.INCOMPLETE_ROW, event.keys, time=event.time) for event in events]
 
 
-def counts_of(before: Before, arrived: Arrived, passing: Passing, outcome: Outcome, verdicts: Verdicts) -> Counts:
+def counts_of(
+    before: TableBefore, arrived: Arrivals, passing: FilteredEvents, outcome: FoldedDelivery, verdicts: Verdicts
+) -> Counts:
     """Count the verdicts, what waited and is settled now, and what an operator learns of gaps by."""
     tally = Counter(verdicts.values())
-    newer = {event.position for event in arrived.fresh if took_part(event, verdicts)}
+    newer = {event.position for event in arrived.fresh if is_newer_than_table(event, verdicts)}
     waited = {event.position for event in passing.waited}
     held = [event for event in passing.waited if event.position in arrived.holds]
     in_order: Counter[str] = Counter()
@@ -82,7 +86,7 @@ def counts_of(before: Before, arrived: Arrived, passing: Passing, outcome: Outco
     )
 
 
-def ties_of(before: Before, events: Iterable[ChangeEvent]) -> int:
+def ties_of(before: TableBefore, events: Iterable[ChangeEvent]) -> int:
     """Count the events that arrival alone puts in order: all but one of each tie.
 
     A tie is events of one key with equal epoch and sequence and different contents. Where
@@ -94,10 +98,10 @@ def ties_of(before: Before, events: Iterable[ChangeEvent]) -> int:
     for event in events if before.dimension.ties is Ties.ARRIVAL else ():
         if event.keys and event.position.has_order:
             groups[event.position.mark, event.keys].append(event)
-    return sum(tied(before, group) for group in groups.values())
+    return sum(count_tied(before, group) for group in groups.values())
 
 
-def tied(before: Before, group: list[ChangeEvent]) -> int:
+def count_tied(before: TableBefore, group: list[ChangeEvent]) -> int:
     """Return how many events of one place arrival puts behind another."""
     standing = before.standing_of(group[0]) if before.dimension.unique_sequences else []
     if any(row.position.mark == group[0].position.mark for row in standing):

@@ -10,7 +10,7 @@ from lakeward.adapters.spark.frames.event_frame import SKIPPED, Group, facts
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.events import LOAD_SEQUENCE, Position
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.merge.change_log import Memory, Reason, Record, next_mark
+from lakeward.core.merge.change_log import ChangeLogContents, Reason, Record, next_low_watermark
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing.simulated_database import SCHEMA
@@ -50,7 +50,9 @@ def test_a_row_of_unknown_place_in_each_file_keeps_no_mark_back(reason: str) -> 
         assert done.record is not None
         assert not done.record.loads
         records.append(done.record)
-        mark = next_mark(Memory(records=records, mark=progress.mark, loaded=1), DIMENSION.lateness)
+        mark = next_low_watermark(
+            ChangeLogContents(records=records, mark=progress.mark, loaded=1), DIMENSION.lateness
+        )
         progress = replace(progress, batch=hour, mark=mark, high_water=Position(1, hour, hour, 1))
     assert progress.mark == (1, 75)
 

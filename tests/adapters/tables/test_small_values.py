@@ -31,7 +31,7 @@ from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, S
 from lakeward.core.history.options import History, Shown, Surrogate
 from lakeward.core.history.options import Kind as Does
 from lakeward.core.history.versions import Version
-from lakeward.core.merge.change_log import HOLDING, BaseRow, Memory, Reason, Reject
+from lakeward.core.merge.change_log import HOLDING, BaseRow, ChangeLogContents, Reason, Reject
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.merge.fold import Row, row_of
 from lakeward.core.plan import MergePlan
@@ -210,7 +210,9 @@ def kept_of(entries: pa.Table, records: Mapping[int, BatchRecord] | None = None)
     return SimpleNamespace(change_log=SimpleNamespace(batches=batches, table=table))
 
 
-def read_state(plan: MergePlan, entries: pa.Table, records: Mapping[int, BatchRecord] | None = None) -> Memory:
+def read_state(
+    plan: MergePlan, entries: pa.Table, records: Mapping[int, BatchRecord] | None = None
+) -> ChangeLogContents:
     """Return what a later batch recalls of all keys of entries."""
     kept = kept_of(entries, records)
     rows = entries.select(list(plan.dimension.key)).to_pylist()

@@ -21,14 +21,14 @@ from lakeward.core.history import reloads
 from lakeward.core.history.options import History, Kind, Track
 from lakeward.core.history.versions import Versions
 from lakeward.core.merge import change_log, settle
-from lakeward.core.merge.change_log import BaseRow, Change, Memory
-from lakeward.core.merge.fold import Row, at_its_end
+from lakeward.core.merge.change_log import BaseRow, Change, ChangeLogContents
+from lakeward.core.merge.fold import Row, as_fold_base
 from lakeward.core.merge.settling import change_log_entries, folding, table_before
-from lakeward.core.merge.settling.arrivals import Arrived
+from lakeward.core.merge.settling.arrivals import Arrivals
 from lakeward.core.merge.settling.change_log_entries import bases_to_remember, changes_to_remember
 from lakeward.core.merge.settling.folding import Links
-from lakeward.core.merge.settling.hold_filter import Passing
-from lakeward.core.merge.settling.table_before import Before
+from lakeward.core.merge.settling.hold_filter import FilteredEvents
+from lakeward.core.merge.settling.table_before import TableBefore
 from lakeward.core.merge.settling.verdicts import Verdicts
 
 RANDOMS = st.randoms(use_true_random=False)
@@ -94,14 +94,16 @@ def test_versions_that_others_alter_hold_their_keys_until_they_are_mended(
     check_altered(random, lateness, way)
 
 
-def forgets_witnesses(before: Before, arrived: Arrived, passing: Passing, verdicts: Verdicts) -> list[Change]:
+def forgets_witnesses(
+    before: TableBefore, arrived: Arrivals, passing: FilteredEvents, verdicts: Verdicts
+) -> list[Change]:
     """Those that changed nothing when they came: the row was as they say."""
     kept = changes_to_remember(before, arrived, passing, verdicts)
     stored = {key: row.cells for key, row in before.rows.items()}
     return [change for change in kept if stored.get(change.event.key) != change.event.cells]
 
 
-def keeps_no_bases(before: Before, arrived: Arrived, passing: Passing) -> list[BaseRow]:
+def keeps_no_bases(before: TableBefore, arrived: Arrivals, passing: FilteredEvents) -> list[BaseRow]:
     return []
 
 
@@ -113,7 +115,7 @@ def keeps_one_version_for_bases(row: Row) -> Row:
     return replace(row, versions=row.versions[-1:])
 
 
-def takes_stored_rows_for_bases(before: Before, keys: Iterable[Key]) -> dict[Key, Row]:
+def takes_stored_rows_for_bases(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
     return {key: before.rows[key] for key in keys if key in before.rows}
 
 
@@ -125,21 +127,23 @@ def splices_twice(stored: Versions, base: Versions, found: Versions) -> Versions
     return (*(one for one in stored if base and one not in found), *found)
 
 
-def keeps_bases_of_events_alone(before: Before, arrived: Arrived, passing: Passing) -> list[BaseRow]:
+def keeps_bases_of_events_alone(before: TableBefore, arrived: Arrivals, passing: FilteredEvents) -> list[BaseRow]:
     keys = {key for event in [*passing.passed, *passing.waiting] for key in event.keys}
     return [base for base in bases_to_remember(before, arrived, passing) if base.key in keys]
 
 
-def reads_no_memory(before: Before, passing: Passing, links: Links) -> set[Key]:
+def reads_no_memory(before: TableBefore, passing: FilteredEvents, links: Links) -> set[Key]:
     return set()
 
 
-def forgets_without_folding(dimension: Dimension, memory: Memory) -> None:
-    if change_log.mark is not None:
-        change_log.changes = {place: c for place, c in change_log.changes.items() if place.mark > change_log.mark}
+def forgets_without_folding(dimension: Dimension, memory: ChangeLogContents) -> None:
+    if memory.mark is not None:
+        memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.mark}
 
 
-def remembers_rows_from_before(dimension: Dimension, memory: Memory, rows: Mapping[Key, Row | None]) -> None:
+def remembers_rows_from_before(
+    dimension: Dimension, memory: ChangeLogContents, rows: Mapping[Key, Row | None]
+) -> None:
     return None
 
 
@@ -155,15 +159,15 @@ def replaces_all(rows: Mapping[Key, Row], *_: object, **__: object) -> Mapping[K
     return {}
 
 
-def sees_no_violation(self: Before, row: Row | None) -> None:
+def sees_no_violation(self: TableBefore, row: Row | None) -> None:
     return None
 
 
-def keeps_bases_of_what_waits(before: Before, arrived: Arrived, passing: Passing) -> list[BaseRow]:
+def keeps_bases_of_what_waits(before: TableBefore, arrived: Arrivals, passing: FilteredEvents) -> list[BaseRow]:
     """Of versions that break a rule, too."""
     keys = {key for event in [*passing.passed, *passing.waiting] for key in event.keys}
     rows = {key: before.rows.get(key) for key in keys - set(before.bases)}
-    return [] if before.is_ordered else [BaseRow(key, row and at_its_end(row), 0) for key, row in rows.items()]
+    return [] if before.is_ordered else [BaseRow(key, row and as_fold_base(row), 0) for key, row in rows.items()]
 
 
 @pytest.mark.parametrize(
@@ -171,10 +175,10 @@ def keeps_bases_of_what_waits(before: Before, arrived: Arrived, passing: Passing
     [
         (settle, "changes_to_remember", forgets_witnesses, check_feed, Unbounded()),
         (settle, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
-        (change_log_entries, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
-        (folding, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
-        (folding, "at_its_end", keeps_one_version_for_bases, check_feed, Ordered()),
-        (change_log, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
+        (change_log_entries, "as_fold_base", keeps_rows_for_bases, check_feed, Within(3)),
+        (folding, "as_fold_base", keeps_rows_for_bases, check_feed, Within(3)),
+        (folding, "as_fold_base", keeps_one_version_for_bases, check_feed, Ordered()),
+        (change_log, "as_fold_base", keeps_rows_for_bases, check_feed, Within(3)),
         (folding, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
         (folding, "spliced", splices_by_start_alone, check_feed, Within(3)),
         (folding, "spliced", splices_twice, check_feed, Unbounded()),
@@ -185,7 +189,7 @@ def keeps_bases_of_what_waits(before: Before, arrived: Arrived, passing: Passing
         (table_before, "outlasting", ends_nothing, check_reload, Ordered()),
         (table_before, "outlasting", replaces_all, check_reload, Ordered()),
         (reloads, "_keys", ends_all, check_reload, Ordered()),
-        (Before, "violation", sees_no_violation, check_altered, Within(3)),
+        (TableBefore, "violation", sees_no_violation, check_altered, Within(3)),
         (settle, "bases_to_remember", keeps_bases_of_what_waits, check_altered, Within(3)),
     ],
     ids=lambda value: getattr(value, "__name__", None),

@@ -16,7 +16,7 @@ from lakeward.core.events import NO_SEQUENCE, Mark, Position
 from lakeward.core.ledger.full_loads import UNNAMED, Naming
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection, select_objects, until_changed
-from lakeward.core.merge.change_log import Record, floor
+from lakeward.core.merge.change_log import Record, object_watermark
 
 
 def found(order: int, size: int = 10, name: str = "", modified: int = 0) -> SourceObject:
@@ -100,25 +100,27 @@ def record(batch: int, order: int, sequence: int) -> Record:
 
 def test_the_floor_of_an_ordered_table_is_its_last_object() -> None:
     records = [record(1, 10, 5), record(2, 30, 6), record(3, 20, 7)]
-    assert floor(Ordered(), records, None) == 30
-    assert floor(Ordered(), [], None) is None
+    assert object_watermark(Ordered(), records, None) == 30
+    assert object_watermark(Ordered(), [], None) is None
 
 
 def test_the_floor_of_a_table_with_a_lateness_is_what_the_mark_has_passed() -> None:
     records = [record(1, 10, 5), record(2, 30, 7), record(3, 20, 6)]
-    assert floor(Within(1), records, None) is None
-    assert floor(Within(1), records, Mark(1, 6)) == 20
-    assert floor(Unbounded(), records, None) is None
+    assert object_watermark(Within(1), records, None) is None
+    assert object_watermark(Within(1), records, Mark(1, 6)) == 20
+    assert object_watermark(Unbounded(), records, None) is None
 
 
 def test_nothing_appears_below_what_came_without_times_once_there_are_times() -> None:
     records = [record(1, 10, NO_SEQUENCE), record(2, 20, NO_SEQUENCE), record(3, 30, 7)]
     for lateness in (Within(1), Unbounded()):
-        assert floor(lateness, records, None, by_times=True) == 20
-        assert floor(lateness, records, None) is None
-    assert floor(Within(1), records, Mark(1, 7), by_times=True) == 30
+        assert object_watermark(lateness, records, None, by_times=True) == 20
+        assert object_watermark(lateness, records, None) is None
+    assert object_watermark(Within(1), records, Mark(1, 7), by_times=True) == 30
     unreadable = [*records, record(4, 40, NO_SEQUENCE)]
-    assert floor(Within(1), unreadable, None, by_times=True) == 20, "a batch none of whose times can be read"
+    assert object_watermark(Within(1), unreadable, None, by_times=True) == 20, (
+        "a batch none of whose times can be read"
+    )
 
 
 def test_a_seen_object_of_another_size_is_an_alarm() -> None:

@@ -12,7 +12,7 @@ from model_laws import Player
 from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, TableName, Within
 from lakeward.core.events import UNSET, ChangeEvent, Mark, Operation, Position
 from lakeward.core.history.options import History
-from lakeward.core.merge.change_log import Memory, trim
+from lakeward.core.merge.change_log import ChangeLogContents, trim
 from lakeward.core.merge.delivery import Delivery
 from lakeward.core.merge.settle import absorb, settle
 from lakeward.plugins.testing.simulated_database import SCHEMA
@@ -98,7 +98,11 @@ def test_a_part_that_waits_for_its_row_waits_no_more(came: ChangeEvent, lost: bo
     """Nothing older comes to an `ordered` table; what is newer and whole makes up for it."""
     part, dimension = event(UPDATE, 2, b=UNSET), replace(MIRROR, lateness=LATER)
     came = replace(came, key=(came.cells["id"],))
-    memory = absorb(dimension, Memory(), settle(dimension, {}, Memory(), Delivery(number=1, events=[part])))
+    memory = absorb(
+        dimension,
+        ChangeLogContents(),
+        settle(dimension, {}, ChangeLogContents(), Delivery(number=1, events=[part])),
+    )
     settled = settle(MIRROR, {}, memory, Delivery(number=2, events=[came]))
     memory = absorb(MIRROR, memory, settled)
     assert trim(MIRROR, memory) == ([part] if lost else [])

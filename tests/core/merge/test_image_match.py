@@ -11,8 +11,8 @@ from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import ConfigError, RepairError, SchemaConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
-from lakeward.core.merge.change_log import Memory
-from lakeward.core.merge.delivery import Delivery, Resolution, Settled
+from lakeward.core.merge.change_log import ChangeLogContents
+from lakeward.core.merge.delivery import Delivery, DeliveryResult, Resolution
 from lakeward.core.merge.facts import BatchFacts, Capability
 from lakeward.core.merge.image_match import NO_TRUNCATE, NOT_THERE, NOT_WHOLE, match
 from lakeward.core.pipeline.apply import apply_changes
@@ -31,8 +31,8 @@ def event(at: int, operation: Operation, before: Any = None, **cells: Any) -> Ch
     return ChangeEvent(operation=operation, position=Position(1, at, 1, at), cells=cells, before=before)
 
 
-def settled(*events: ChangeEvent) -> Settled:
-    return match(DIMENSION, {}, Memory(), Delivery(number=1, events=events))
+def settled(*events: ChangeEvent) -> DeliveryResult:
+    return match(DIMENSION, {}, ChangeLogContents(), Delivery(number=1, events=events))
 
 
 def details(*events: ChangeEvent) -> list[str]:
@@ -75,7 +75,12 @@ def test_an_update_that_does_not_send_its_row_whole_takes_none_away() -> None:
 def test_a_row_that_a_person_mends_cannot_take_another_away() -> None:
     repaired = event(1, DELETE, a=1.0, b=None)
     with pytest.raises(RepairError, match="is an update or a delete"):
-        match(DIMENSION, {}, Memory(), Delivery(number=1, resolutions=[Resolution(repaired.position, repaired)]))
+        match(
+            DIMENSION,
+            {},
+            ChangeLogContents(),
+            Delivery(number=1, resolutions=[Resolution(repaired.position, repaired)]),
+        )
 
 
 def test_a_format_that_takes_away_no_row_by_its_image_is_refused() -> None:

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded, Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Mark, Operation, Position
-from lakeward.core.merge.change_log import Change, Hold, Memory, Reason, Record, next_mark, times_of_objects, trim
+from lakeward.core.merge.change_log import (
+    Change,
+    ChangeLogContents,
+    Hold,
+    Reason,
+    Record,
+    next_low_watermark,
+    times_of_objects,
+    trim,
+)
 from lakeward.core.schema import Column, Schema, Type
 
 ITEMS = Dimension(
@@ -31,8 +40,8 @@ def change(sequence: int, transaction: str) -> Change:
     return Change(event, 1)
 
 
-def memory(*records: Record, changes: tuple[Change, ...] = (), loaded: int = 0) -> Memory:
-    return Memory(
+def memory(*records: Record, changes: tuple[Change, ...] = (), loaded: int = 0) -> ChangeLogContents:
+    return ChangeLogContents(
         records=list(records),
         changes={change.event.position: change for change in changes},
         loaded=loaded,
@@ -41,41 +50,41 @@ def memory(*records: Record, changes: tuple[Change, ...] = (), loaded: int = 0) 
 
 def test_an_event_exactly_the_lateness_old_is_in_time() -> None:
     recorded = memory(record(1, 10, 19, time=100), record(2, 20, 29, time=103))
-    assert next_mark(recorded, Within(3)) is None
-    assert next_mark(recorded, Within(2)) == Mark(1, 19)
+    assert next_low_watermark(recorded, Within(3)) is None
+    assert next_low_watermark(recorded, Within(2)) == Mark(1, 19)
 
 
 def test_of_batches_exactly_the_lateness_apart_the_last_but_one_is_in_time() -> None:
     daily = [record(day, 10 * day, 10 * day + 9, time=24 * day) for day in (1, 2, 3)]
-    assert next_mark(memory(*daily), Within(24)) == Mark(1, 19)
+    assert next_low_watermark(memory(*daily), Within(24)) == Mark(1, 19)
     a_little_more = [*daily, record(4, 40, 49, time=24 * 4 + 1)]
-    assert next_mark(memory(*a_little_more), Within(24)) == Mark(1, 39)
+    assert next_low_watermark(memory(*a_little_more), Within(24)) == Mark(1, 39)
 
 
 def test_batches_without_times_are_left_out_and_alone_they_give_no_mark() -> None:
     timeless = [record(n, 0, 0, time=None) for n in (1, 2, 3)]
-    assert next_mark(memory(*timeless), Within(1)) is None
+    assert next_low_watermark(memory(*timeless), Within(1)) is None
     timed = [record(4, 10, 19, time=100), record(5, 20, 29, time=200)]
-    assert next_mark(memory(*timeless, *timed), Within(1)) == Mark(1, 19)
+    assert next_low_watermark(memory(*timeless, *timed), Within(1)) == Mark(1, 19)
 
 
 def test_what_an_operator_said_is_nowhere_that_the_mark_could_be() -> None:
     """A truncate at 25, say: a file of 22 that comes behind it within the lateness is in time."""
     by_hand = replace(record(2, 25, 25, time=None), objects=frozenset())
     daily = [record(1, 10, 19, time=100), by_hand, record(3, 30, 39, time=200)]
-    assert next_mark(memory(*daily), Within(50)) == Mark(1, 19)
+    assert next_low_watermark(memory(*daily), Within(50)) == Mark(1, 19)
 
 
 def test_the_mark_lies_below_every_batch_that_is_in_time() -> None:
     recorded = memory(record(1, 10, 19, time=100), record(2, 15, 29, time=200))
-    assert next_mark(recorded, Within(3)) == Mark(1, 10)
+    assert next_low_watermark(recorded, Within(3)) == Mark(1, 10)
 
 
 def test_a_transaction_that_the_mark_parts_is_remembered_whole() -> None:
     """What it moves is known only as long as all of it is: the one before it is forgotten."""
     spread = (change(7, "a"), change(8, "a"), change(10, "b"), change(12, "b"))
     recorded = memory(record(1, 7, 10, time=100), record(2, 12, 29, time=200), changes=spread)
-    recorded.mark = next_mark(recorded, Within(3))
+    recorded.mark = next_low_watermark(recorded, Within(3))
     assert recorded.mark == Mark(1, 10)
     trim(ITEMS, recorded)
     assert [place.sequence for place in recorded.changes] == [10, 12]
@@ -96,14 +105,14 @@ def test_a_held_row_whose_place_is_unknown_keeps_truncates_though_nothing_else_o
 
 def test_the_mark_stays_while_a_load_is_not_complete() -> None:
     records = (record(1, 10, 19, time=100, loads=1), record(2, 20, 29, time=200))
-    assert next_mark(memory(*records), Within(3)) is None
-    assert next_mark(memory(*records, loaded=1), Within(3)) == Mark(1, 19)
+    assert next_low_watermark(memory(*records), Within(3)) is None
+    assert next_low_watermark(memory(*records, loaded=1), Within(3)) == Mark(1, 19)
 
 
 def test_without_a_bound_on_lateness_there_is_no_mark() -> None:
     recorded = memory(record(1, 10, 19, time=100), record(2, 20, 29, time=200))
-    assert next_mark(recorded, Unbounded()) is None
-    assert next_mark(recorded, ORDERED) is None
+    assert next_low_watermark(recorded, Unbounded()) is None
+    assert next_low_watermark(recorded, ORDERED) is None
 
 
 def test_an_object_has_the_newest_time_of_the_batches_up_to_its_first() -> None:

@@ -15,70 +15,70 @@ from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Wit
 from lakeward.core.events import ChangeEvent, Key, Mark, Position
 from lakeward.core.history.options import History
 from lakeward.core.merge import change_log, settle
-from lakeward.core.merge.change_log import Memory
+from lakeward.core.merge.change_log import ChangeLogContents
 from lakeward.core.merge.delivery import Delivery
 from lakeward.core.merge.fold import Fold, Row, _Transaction
 from lakeward.core.merge.settling import arrivals, duplicates, folding
-from lakeward.core.merge.settling.arrivals import Arrived
+from lakeward.core.merge.settling.arrivals import Arrivals
 from lakeward.core.merge.settling.folding import Links
-from lakeward.core.merge.settling.hold_filter import Passing, let_through
-from lakeward.core.merge.settling.table_before import Before
+from lakeward.core.merge.settling.hold_filter import FilteredEvents, filter_by_holds
+from lakeward.core.merge.settling.table_before import TableBefore
 from lakeward.core.merge.ties import Tie, ties_with
 
 FEEDS = 3000
 """How many feeds a broken model gets to betray itself; most need a few dozen."""
 
 
-def reads_no_memory(before: Before, passing: Passing, links: Links) -> set[Key]:
+def reads_no_memory(before: TableBefore, passing: FilteredEvents, links: Links) -> set[Key]:
     return set()
 
 
-def keeps_no_bases(before: Before, arrived: Arrived, passing: Passing) -> list[object]:
+def keeps_no_bases(before: TableBefore, arrived: Arrivals, passing: FilteredEvents) -> list[object]:
     return []
 
 
-def takes_stored_rows_for_bases(before: Before, keys: Iterable[Key]) -> dict[Key, Row]:
+def takes_stored_rows_for_bases(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
     return {key: before.rows[key] for key in keys if key in before.rows}
 
 
-def lets_all_through(before: Before, arrived: Arrived) -> Passing:
-    return let_through(before, replace(arrived, holds={}))
+def lets_all_through(before: TableBefore, arrived: Arrivals) -> FilteredEvents:
+    return filter_by_holds(before, replace(arrived, holds={}))
 
 
-def links_no_keys(before: Before, passing: Passing) -> Links:
+def links_no_keys(before: TableBefore, passing: FilteredEvents) -> Links:
     return {}
 
 
-def lets_ties_pass(before: Before, arrived: Arrived, delivery: Delivery) -> Arrived:
+def lets_ties_pass(before: TableBefore, arrived: Arrivals, delivery: Delivery) -> Arrivals:
     return arrived
 
 
-def tells_ties_of_a_batch_alone(before: Before, arrived: Arrived) -> list[Tie]:
+def tells_ties_of_a_batch_alone(before: TableBefore, arrived: Arrivals) -> list[Tie]:
     return ties_with(arrived.fresh, (), {})
 
 
-def marks_what_it_saw(memory: Memory, lateness: Lateness) -> Mark | None:
-    return change_log.high_water.mark if change_log.high_water and isinstance(lateness, Within) else None
+def marks_what_it_saw(memory: ChangeLogContents, lateness: Lateness) -> Mark | None:
+    return memory.high_water.mark if memory.high_water and isinstance(lateness, Within) else None
 
 
-def marks_within_loads(memory: Memory) -> bool:
+def marks_within_loads(memory: ChangeLogContents) -> bool:
     return False
 
 
-def forgets_deletes(memory: Memory, objects: int) -> None:
-    change_log.changes = {place: change for place, change in change_log.changes.items() if change.waiting}
+def forgets_deletes(memory: ChangeLogContents, objects: int) -> None:
+    memory.changes = {place: change for place, change in memory.changes.items() if change.waiting}
 
 
-def forgets_without_folding(dimension: Dimension, memory: Memory) -> None:
-    if change_log.mark is not None:
-        change_log.changes = {place: c for place, c in change_log.changes.items() if place.mark > change_log.mark}
+def forgets_without_folding(dimension: Dimension, memory: ChangeLogContents) -> None:
+    if memory.mark is not None:
+        memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.mark}
 
 
-def pins_nothing(memory: Memory, keys: set[Key], mark: Mark) -> Position | None:
+def pins_nothing(memory: ChangeLogContents, keys: set[Key], mark: Mark) -> Position | None:
     return None
 
 
-def parts_transactions(memory: Memory, keys: set[Key], mark: Mark) -> set[Hashable]:
+def parts_transactions(memory: ChangeLogContents, keys: set[Key], mark: Mark) -> set[Hashable]:
     return set()
 
 
@@ -107,10 +107,10 @@ def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int
         (folding, "slow_keys", reads_no_memory, check_feed, Within(3)),
         (settle, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
         (folding, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
-        (settle, "let_through", lets_all_through, check_quarantine, Ordered()),
+        (settle, "filter_by_holds", lets_all_through, check_quarantine, Ordered()),
         (folding, "link_keys", links_no_keys, check_feed, Unbounded()),
         (settle, "next_mark", marks_what_it_saw, check_feed, Within(3)),
-        (Memory, "is_loading", property(marks_within_loads), check_feed, Within(3)),
+        (ChangeLogContents, "is_loading", property(marks_within_loads), check_feed, Within(3)),
         (change_log, "_forget_beyond", forgets_deletes, check_feed, Ordered()),
         (change_log, "_pin", pins_nothing, check_quarantine, Within(3)),
         (change_log, "_parted", parts_transactions, check_versions, Within(3)),

@@ -29,7 +29,7 @@ from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import DELETED, Ordered
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position, canonical
-from lakeward.core.merge.change_log import BaseRow, Change, Hold, Memory
+from lakeward.core.merge.change_log import BaseRow, Change, ChangeLogContents, Hold
 from lakeward.core.merge.fold import Row, row_of
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema_changes.evolution import SchemaChange
@@ -41,14 +41,16 @@ MOST_NEAR: Final = 250_000
 """Of more entries that may matter no values are made."""
 
 
-def read_memory(kept: Keeping, plan: MergePlan, touched: Collection[Key]) -> tuple[Memory, frozenset[Key]]:
+def read_memory(
+    kept: Keeping, plan: MergePlan, touched: Collection[Key]
+) -> tuple[ChangeLogContents, frozenset[Key]]:
     """Return what is remembered of these keys, and of all that key changes join to them, with all these keys.
 
     Raises NotSmall where more is remembered than this process may read.
     """
     batches = kept.change_log.batches
     records = [found.record for found in batches.records.values() if found.record is not None]
-    memory = Memory(
+    memory = ChangeLogContents(
         epoch=batches.epoch,
         loaded=max((record.loaded for record in records), default=0),
         mark=plan.mark,

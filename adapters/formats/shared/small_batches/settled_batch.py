@@ -23,8 +23,8 @@ from lakeward.core.dimension import Dimension, Match, Ordered, Ties
 from lakeward.core.events import Key, Position
 from lakeward.core.history.snapshot_splice import splice
 from lakeward.core.merge.append import append
-from lakeward.core.merge.change_log import Memory
-from lakeward.core.merge.delivery import Delivery, Resolution, Settled
+from lakeward.core.merge.change_log import ChangeLogContents
+from lakeward.core.merge.delivery import Delivery, DeliveryResult, Resolution
 from lakeward.core.merge.fold import Row
 from lakeward.core.merge.image_match import match
 from lakeward.core.merge.settle import settle
@@ -42,11 +42,11 @@ class SettledBatch:
     plan: MergePlan
     rows: Rows
     batch: SmallBatch
-    memory: Memory
+    memory: ChangeLogContents
     keys: Collection[Key]
     texts: KeyTexts
     stored: StoredRows
-    settled: Settled
+    settled: DeliveryResult
 
     @classmethod
     def of(cls, kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None) -> Self:
@@ -87,7 +87,9 @@ def folded_dimension(plan: MergePlan) -> Dimension:
     return replace(plan.dimension, schema=plan.folded)
 
 
-def _work_of(plan: MergePlan) -> Callable[[Dimension, Mapping[Key, Row], Memory, Delivery], Settled]:
+def _work_of(
+    plan: MergePlan,
+) -> Callable[[Dimension, Mapping[Key, Row], ChangeLogContents, Delivery], DeliveryResult]:
     """Return what works a batch out that is no snapshot between others."""
     if not plan.appends:
         return settle

@@ -10,9 +10,9 @@ from typing import Any, Final
 from lakeward.core.events import ChangeEvent, Mark, Operation, Position, Unset
 from lakeward.core.ledger.full_loads import LoadCompletion, ReloadRequest
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.merge.change_log import BaseRow, Change, Hold, Memory, Reason, Record, Reject
+from lakeward.core.merge.change_log import BaseRow, Change, ChangeLogContents, Hold, Reason, Record, Reject
 from lakeward.core.merge.counts import Counts
-from lakeward.core.merge.delivery import Settled
+from lakeward.core.merge.delivery import DeliveryResult
 from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.merge.fold import Row
 from lakeward.core.ports import Acknowledgement, RepairedRow
@@ -27,13 +27,13 @@ _RECORDS: Final = (
     Column,
     Counts,
     Hold,
-    Memory,
+    ChangeLogContents,
     RepairedRow,
     ObjectFacts,
     Record,
     Reject,
 )
-_MORE: Final = (ReloadRequest, Row, Schema, SchemaChange, Settled, SourceObject, Type, LoadCompletion)
+_MORE: Final = (ReloadRequest, Row, Schema, SchemaChange, DeliveryResult, SourceObject, Type, LoadCompletion)
 _OTHERS: Final = (Kind, Mark, Operation, Position, Reason, Unset, frozenset, list, tuple)
 _KINDS: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*_RECORDS, *_MORE, *_OTHERS)}
 

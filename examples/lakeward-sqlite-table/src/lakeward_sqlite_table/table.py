@@ -13,7 +13,7 @@ from lakeward.adapters.memory import Frame, MemoryTable
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import Key
-from lakeward.core.merge.change_log import Memory
+from lakeward.core.merge.change_log import ChangeLogContents
 from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import Row
 from lakeward.core.operations.key_state import Known
@@ -146,7 +146,7 @@ class SqliteTable(MemoryTable):
         """Read what was written down; `record_batch` and `hold` only made it ready, and `commit` wrote it."""
         for kind in BY_BATCH:
             setattr(self, kind, {})
-        self.memory, self.remembered, self.words, self.repaired = Memory(), 0, [], {}
+        self.memory, self.remembered, self.words, self.repaired = ChangeLogContents(), 0, [], {}
         with self.reading() as database:
             asked = "SELECT kind, batch, value FROM lakeward_notes WHERE name = ?"
             found = [] if database is None else database.execute(asked, (str(self.dimension.name),)).fetchall()

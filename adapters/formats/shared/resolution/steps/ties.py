@@ -24,7 +24,7 @@ from lakeward.core.dimension import Ordered, Ties
 from lakeward.core.errors import SourceError
 from lakeward.core.events import Operation
 from lakeward.core.merge.change_log import Reason
-from lakeward.core.merge.ties import refuse_tie, told
+from lakeward.core.merge.ties import refuse_tie, tie_detail
 from lakeward.core.plan import MergePlan
 
 
@@ -87,7 +87,7 @@ def _in_words(found: DataFrame, objects: Mapping[int, str]) -> DataFrame:
     orders = [row[0] for row in found.select(OTHER_OBJECT).distinct().collect()]
     listed = [(order, objects.get(order, str(order))) for order in orders]
     named = inline(found.sparkSession, {OTHER_OBJECT: "bigint", "name": "string"}, listed)
-    before, after = told("\n").split("\n")
+    before, after = tie_detail("\n").split("\n")
     words = f"concat({text(before)}, name, ':', {OTHER_ROW}, {text(after)}) AS words"
     identifier = f"shiftleft({names.ARRIVAL}, 2) AS {ID}"
     return found.join(F.broadcast(named), OTHER_OBJECT).selectExpr(
