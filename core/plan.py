@@ -21,7 +21,7 @@ from lakeward.core.checks.source_clock import Backwards
 from lakeward.core.dimension import Dimension, Match, Ordered, Within
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
-from lakeward.core.history.older_snapshots import Span
+from lakeward.core.history.older_snapshots import SnapshotSpan
 from lakeward.core.history.options import ByTime
 from lakeward.core.history.refusals import refuse_history
 from lakeward.core.history.snapshot_splice import span_of
@@ -79,7 +79,7 @@ class MergePlan:
     recomputed: RecomputedColumns = field(default_factory=RecomputedColumns)
     ran: int = 0
     numbered: int = 0
-    splices: Span | None = None
+    splices: SnapshotSpan | None = None
     is_first: bool = False
     suspect_objects: frozenset[int] = frozenset()
 

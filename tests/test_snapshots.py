@@ -21,7 +21,7 @@ from lakeward.adapters.spark.history import snapshot_splice
 from lakeward.adapters.spark.history.version_rows import VersionRows
 from lakeward.adapters.spark.sql.fragments import struct
 from lakeward.adapters.spark.sql.names import POSITION
-from lakeward.core.history.older_snapshots import Span
+from lakeward.core.history.older_snapshots import SnapshotSpan
 from lakeward.plugins.testing.simulated_database import Features, Feed, State, feed
 
 pytestmark = pytest.mark.spark
@@ -247,19 +247,19 @@ def test_a_folder_that_is_put_between_others_stays_there_when_a_newer_one_comes(
     assert never_fall(project, "id")
 
 
-def begins_one_late(shown: VersionRows, span: Span, had: str) -> str:
+def begins_one_late(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
     return VERSIONS(shown, replace(span, begins=span.begins + 1), had)
 
 
-def ends_one_late(shown: VersionRows, span: Span, had: str) -> str:
+def ends_one_late(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
     return VERSIONS(shown, replace(span, ends=span.ends + 1), had)
 
 
-def leaves_what_vanished(shown: VersionRows, span: Span, had: str) -> str:
+def leaves_what_vanished(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
     return f"CASE WHEN {snapshot_splice._SAID} IS NULL THEN {had} ELSE {VERSIONS(shown, span, had)} END"
 
 
-def places_a_row_by_its_own_file(shown: VersionRows, span: Span, had: str) -> str:
+def places_a_row_by_its_own_file(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
     """As was done: of a folder the version then lies before the part that was cut off before it."""
     own = {name: f"v.place.{name}" for name in "esr"} | {"o": "v.place.o - 1"}
     made = snapshot_splice._changed(shown, "v", place=struct({name: own[name] for name in "esor"}))

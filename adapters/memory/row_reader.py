@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from lakeward.core.dimension import DELETED
 from lakeward.core.events import Cell
-from lakeward.core.history.bitemporal import as_known
-from lakeward.core.history.instants import instant_in
+from lakeward.core.history.bitemporal import known_after
+from lakeward.core.history.instants import instant_of_value
 from lakeward.core.history.options import History
 from lakeward.core.history.version_rows import rows
 from lakeward.core.ports import Sample, Selection
@@ -44,7 +44,7 @@ def _selected(table: MemoryTable, wanted: Selection) -> Iterator[Mapping[str, Ce
         elif history.known:
             names = dimension.stored.schema.names
             known = table.progress.batch if wanted.known is None else wanted.known
-            told = table.beliefs[key] if wanted.at is None else as_known(table.beliefs[key], known)
+            told = table.beliefs[key] if wanted.at is None else known_after(table.beliefs[key], known)
             yield from (b.row(history, names) for b in told if _is_valid(history, b.cells, wanted.at))
         else:
             told_now = rows(dimension, key, row.versions, table.numbers)
@@ -55,5 +55,5 @@ def _is_valid(history: History, cells: Mapping[str, Cell], at: int | None) -> bo
     if at is None:
         return True
     form = history.shown
-    begins, ends = (instant_in(cells[name], history) for name in (form.valid_from, form.valid_to))
+    begins, ends = (instant_of_value(cells[name], history) for name in (form.valid_from, form.valid_to))
     return begins is not None and begins <= at and (ends is None or at < ends + form.closed)

@@ -12,10 +12,10 @@ from lakeward.adapters.memory.versions import Kept
 from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
-from lakeward.core.history.bitemporal import Beliefs, revised
+from lakeward.core.history.bitemporal import KnownVersions, update_known_versions
 from lakeward.core.history.snapshot_splice import splice
-from lakeward.core.history.surrogate_numbers import Numbers, numbered
-from lakeward.core.history.version_checks import Checked
+from lakeward.core.history.surrogate_numbers import Numbers, assign_numbers
+from lakeward.core.history.version_checks import HistoryCheck
 from lakeward.core.history.versions import Versions
 from lakeward.core.ledger.objects import ObjectRecord
 from lakeward.core.ledger.writer import applied_record
@@ -77,7 +77,7 @@ class MemoryTable:
     repaired: dict[Position, RepairedRow] = field(default_factory=dict)
     shown: dict[int, tuple[SchemaChange, ...]] = field(default_factory=dict)
     kept: dict[int, Kept] = field(default_factory=dict)
-    beliefs: dict[Key, Beliefs] = field(default_factory=dict)
+    beliefs: dict[Key, KnownVersions] = field(default_factory=dict)
     numbers: Numbers = field(default_factory=dict)
     capabilities: frozenset[Capability] = frozenset(Capability)
 
@@ -153,14 +153,15 @@ class MemoryTable:
         changed = {key: None if row is None else _stored(row) for key, row in settled.rows.items()}
         return {key: row for key, row in {**self.rows, **changed}.items() if row is not None}
 
-    def beliefs_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> dict[Key, Beliefs]:
+    def beliefs_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> dict[Key, KnownVersions]:
         """Return what was ever believed of these keys, after the batch that leaves these rows; {} if not kept."""
         dimension = replace(plan.dimension, schema=plan.evolution.schema)
         if dimension.history is None or not dimension.history.known:
             return {}
         numbers, found = self.numbers_after(plan, rows), _versions(rows)
         return {
-            k: revised(dimension, k, self.beliefs.get(k, ()), of, plan.batch, numbers) for k, of in found.items()
+            k: update_known_versions(dimension, k, self.beliefs.get(k, ()), of, plan.batch, numbers)
+            for k, of in found.items()
         }
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
@@ -170,7 +171,7 @@ class MemoryTable:
         if dimension.history is None or columns is None or not dimension.history.has_numbers:
             return {}
         had = _versions({key: self.rows.get(key) for key in rows})
-        return numbered(columns, self.numbers, had, _versions(rows), plan.numbered)
+        return assign_numbers(columns, self.numbers, had, _versions(rows), plan.numbered)
 
     def _differences(self, plan: MergePlan, settled: DeliveryResult) -> tuple[int, int]:
         """Return how many rows a batch adds, and how many it takes away."""
@@ -333,7 +334,7 @@ class MemoryTable:
         """Forget how the table stood before its last batches."""
         return versions.expire(self, policy, is_dry=is_dry)
 
-    def check_history(self, examples: int) -> Checked:
+    def check_history(self, examples: int) -> HistoryCheck:
         """Hold all versions against the rules."""
         return versions.check(self, examples)
 

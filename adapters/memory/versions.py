@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Self
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Key, Position
-from lakeward.core.history.bitemporal import Beliefs
-from lakeward.core.history.instants import shown
+from lakeward.core.history.bitemporal import KnownVersions
+from lakeward.core.history.instants import value_of_instant
 from lakeward.core.history.options import Shown
 from lakeward.core.history.surrogate_numbers import Numbers
-from lakeward.core.history.version_checks import Broken, Checked, Finding, violation
+from lakeward.core.history.version_checks import Finding, HistoryCheck, VersionRule, violation
 from lakeward.core.ledger.writer import applied_record
 from lakeward.core.merge.change_log import ChangeLogContents
 from lakeward.core.merge.fold import Row, columns_of
@@ -43,7 +43,7 @@ class Kept:
     memory: ChangeLogContents
     words: tuple[OperatorDecision, ...]
     repaired: dict[Position, RepairedRow]
-    beliefs: dict[Key, Beliefs]
+    beliefs: dict[Key, KnownVersions]
     numbers: Numbers
 
     @classmethod
@@ -104,12 +104,12 @@ def expire(table: MemoryTable, policy: MaintenancePolicy, *, is_dry: bool) -> Ma
     return MaintenanceReport(snapshots=len(gone))
 
 
-def check(table: MemoryTable, examples: int) -> Checked:
+def check(table: MemoryTable, examples: int) -> HistoryCheck:
     """Hold all versions against the rules."""
     history, columns = table.dimension.history, columns_of(table.dimension)
     if history is None or columns is None:
-        return Checked()
-    found, broken = list[Finding](), Counter[Broken]()
+        return HistoryCheck()
+    found, broken = list[Finding](), Counter[VersionRule]()
     for key, row in sorted(table.rows.items(), key=lambda item: table.key_text(item[0])):
         wrong = violation(columns, row.versions)
         if wrong is None:
@@ -118,8 +118,8 @@ def check(table: MemoryTable, examples: int) -> Checked:
         if broken[wrong.rule] <= examples:
             found.append(Finding(table.key_text(key), wrong.rule, _begins(wrong.version.valid_from, history.shown)))
     versions = sum(len(row.versions) for row in table.rows.values())
-    rules = [rule for rule in Broken if rule in broken]
-    return Checked(
+    rules = [rule for rule in VersionRule if rule in broken]
+    return HistoryCheck(
         keys=len(table.rows),
         versions=versions,
         broken={rule: broken[rule] for rule in rules},
@@ -128,7 +128,7 @@ def check(table: MemoryTable, examples: int) -> Checked:
 
 
 def _begins(instant: int, form: Shown) -> str:
-    return text_of(shown(instant, form.type), form.type)
+    return text_of(value_of_instant(instant, form.type), form.type)
 
 
 def _copy(memory: ChangeLogContents) -> ChangeLogContents:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.history.instants import shown
+from lakeward.core.history.instants import value_of_instant
 from lakeward.core.history.options import History
 from lakeward.core.schema import Type
 from lakeward.core.text.literals import text_of
@@ -27,7 +27,7 @@ class Dialect:
 
     def literal(self, instant: int, type_: Type) -> str:
         """Return an instant as a literal of the type of the validity columns."""
-        words = text_of(shown(instant, type_), type_)
+        words = text_of(value_of_instant(instant, type_), type_)
         match type_.name:
             case "date":
                 return f"DATE '{words}'"
@@ -84,9 +84,9 @@ def check(table: object, history: History, at: int, known: int | None) -> None:
     """Raise ConfigError where no row tells of an instant, or a history does not say what was known when."""
     form = history.shown
     if form.open_end is not None and at >= form.open_end:
-        end = text_of(shown(form.open_end, form.type), form.type)
+        end = text_of(value_of_instant(form.open_end, form.type), form.type)
         raise ConfigError(
-            f"{table}: nothing is known of {text_of(shown(at, form.type), form.type)}",
+            f"{table}: nothing is known of {text_of(value_of_instant(at, form.type), form.type)}",
             found=f"its current versions end at {end} (`open_end`)",
             todo="Ask for what was before.",
         )

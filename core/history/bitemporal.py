@@ -20,7 +20,7 @@ from lakeward.core.history.versions import Versions
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class KnownVersion:
     """A version as a table shows it: since batch `known_from`, and until another found otherwise.
 
     `known_to` is that other one; None of what is believed still. `position` is that of the last event that was
@@ -47,13 +47,18 @@ class Belief:
         return {name: known[name] if name in known else self.cells.get(name) for name in names}
 
 
-Beliefs: TypeAlias = tuple[Belief, ...]
+KnownVersions: TypeAlias = tuple[KnownVersion, ...]
 """What a table has of one key: all that was ever believed of its versions."""
 
 
-def revised(
-    dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int, numbers: Numbers = NO_NUMBERS
-) -> Beliefs:
+def update_known_versions(
+    dimension: Dimension,
+    key: Key,
+    beliefs: KnownVersions,
+    versions: Versions,
+    batch: int,
+    numbers: Numbers = NO_NUMBERS,
+) -> KnownVersions:
     """Return what a table has of a key after a batch that leaves these versions, with these surrogate numbers.
 
     What shows the same is believed on, also where another event is its last now. All else that stood is believed
@@ -63,17 +68,17 @@ def revised(
     begins = history.shown.valid_from
     ended = [belief for belief in beliefs if belief.known_to is not None]
     standing = {belief.cells[begins]: belief for belief in beliefs if belief.known_to is None}
-    found: list[Belief] = []
+    found: list[KnownVersion] = []
     for version, cells in zip(versions, rows(dimension, key, versions, numbers), strict=True):
         was = standing.get(cells[begins])
         if was is not None and was.says(cells):
             del standing[cells[begins]]
             found.append(replace(was, cells=cells, position=version.position))
         else:
-            found.append(Belief(cells, version.position, batch))
+            found.append(KnownVersion(cells, version.position, batch))
     return (*ended, *(replace(belief, known_to=batch) for belief in standing.values()), *found)
 
 
-def as_known(beliefs: Iterable[Belief], batch: int) -> Beliefs:
+def known_after(beliefs: Iterable[KnownVersion], batch: int) -> KnownVersions:
     """Return what was believed after a batch."""
     return tuple(belief for belief in beliefs if belief.stood_after(batch))

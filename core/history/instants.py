@@ -38,12 +38,12 @@ def instant_of(event: ChangeEvent, history: History, ran: int, *, is_first: bool
             value = event.cells.get(column, UNSET)
             if event.operation in _LEAVES_NO_ROW and instant_of_run(history, ran) is not None:
                 return instant_of_time(ran if event.time is None else event.time, history)
-            return None if value is UNSET or value is None else instant_in(value, history)
+            return None if value is UNSET or value is None else instant_of_value(value, history)
         case _:
             return instant_of_time(ran if event.time is None else event.time, history)
 
 
-def undated(event: ChangeEvent, history: History) -> str | None:
+def undated_detail(event: ChangeEvent, history: History) -> str | None:
     """Return in words why an event that must say from when it counts does not; None of all others.
 
     No change counts from the open end on, or behind it: a current version would end before it begins; and none from
@@ -58,10 +58,10 @@ def undated(event: ChangeEvent, history: History) -> str | None:
     if event.instant is not None:
         if event.operation is Operation.TRUNCATE:
             return None
-        end, (least, most) = history.shown.open_end, shown_between(history.shown.type)
+        end, (least, most) = history.shown.open_end, instant_range(history.shown.type)
         if end is not None and event.instant >= end:
-            return behind_the_end(history)
-        return None if least <= event.instant <= most else out_of_range(history)
+            return open_end_detail(history)
+        return None if least <= event.instant <= most else out_of_range_detail(history)
     if event.operation in _LEAVES_NO_ROW or not isinstance(history.validity, ByColumn):
         return None
     column = history.validity.column
@@ -69,20 +69,20 @@ def undated(event: ChangeEvent, history: History) -> str | None:
     if value is None:
         return f"the column {column}, from which versions are dated, is NULL"
     if value is not UNSET:
-        return out_of_range(history)
+        return out_of_range_detail(history)
     if event.operation is Operation.UPDATE and event.old_key is None:
         return None
     what = "a change of the key" if event.operation is Operation.UPDATE else "a new row"
     return f"the column {column}, from which versions are dated, was not sent with {what}"
 
 
-def behind_the_end(history: History) -> str:
+def open_end_detail(history: History) -> str:
     """Return why no change counts from the open end on."""
-    end = history.shown.open_end
-    return f"{_what(history)} is not before {shown(end or 0, history.shown.type)}, at which current versions end"
+    end = value_of_instant(history.shown.open_end or 0, history.shown.type)
+    return f"{_what(history)} is not before {end}, at which current versions end"
 
 
-def out_of_range(history: History) -> str:
+def out_of_range_detail(history: History) -> str:
     """Return why no change counts from an instant that the validity columns do not show."""
     return f"{_what(history)} lies outside of what {history.shown.type.with_article} shows"
 
@@ -92,7 +92,7 @@ def _what(history: History) -> str:
     return "it" if column is None else f"the column {column}, from which versions are dated,"
 
 
-def shown_between(type_: Type) -> tuple[int, int]:
+def instant_range(type_: Type) -> tuple[int, int]:
     """Return the least and the greatest instant that validity columns of a type show; of times all are shown."""
     most = _MOST.get(type_.name, 2**63 - 1)
     if type_.name == DAYS:
@@ -103,9 +103,9 @@ def shown_between(type_: Type) -> tuple[int, int]:
     return -most - 1, most
 
 
-def counting_between(history: History) -> tuple[int, int]:
+def valid_instant_range(history: History) -> tuple[int, int]:
     """Return the first and the last instant from which a version may be valid: those shown, before the open end."""
-    end, (least, most) = history.shown.open_end, shown_between(history.shown.type)
+    end, (least, most) = history.shown.open_end, instant_range(history.shown.type)
     return least, most if end is None else min(most, end - 1)
 
 
@@ -133,7 +133,7 @@ def _cycles(day: int) -> int:
     return -(-above // _CYCLE) if above > 0 else below // -_CYCLE if below > 0 else 0
 
 
-def shown(instant: int, type_: Type) -> Cell:
+def value_of_instant(instant: int, type_: Type) -> Cell:
     """Return an instant as a value of the type of the validity columns; a time without zone is in UTC."""
     match type_.name:
         case "date":
@@ -148,7 +148,7 @@ def shown(instant: int, type_: Type) -> Cell:
             return instant
 
 
-def instant_in(value: object, history: History) -> int | None:
+def instant_of_value(value: object, history: History) -> int | None:
     """Return the instant that a value is: a time without zone is taken as it is, a number as a number.
 
     What is neither date nor time nor whole number of 64 bits is none.
@@ -162,7 +162,7 @@ def instant_in(value: object, history: History) -> int | None:
         case date():
             return value.toordinal() - _FIRST.toordinal()
         case int() | Decimal():
-            least, most = shown_between(Type("bigint"))
+            least, most = instant_range(Type("bigint"))
             return int(value) if least <= value <= most else None
         case _:
             return None

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lakeward.core.events import Cell, Position, canonical
-from lakeward.core.history.versions import Columns, Version, Versions, in_order
+from lakeward.core.history.versions import Columns, Version, Versions, order_versions
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SnapshotSpan:
     """For how long a snapshot counts: from its instant until that of the next one, in the unit of the history.
 
     `position` is where it stands in the order, before all of its rows and below the snapshots behind it.
@@ -28,14 +28,14 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class SnapshotRow:
     """What a snapshot has of a key, and in which of its rows."""
 
     cells: Mapping[str, Cell]
     row: int = 0
 
 
-def witnessed(columns: Columns, versions: Versions, row: Witness | None, span: Span) -> Versions:
+def insert_snapshot(columns: Columns, versions: Versions, row: SnapshotRow | None, span: SnapshotSpan) -> Versions:
     """Return the versions of a key once a snapshot between others says how it stood; None: it was not there.
 
     Of untracked columns a version shows what the last snapshot says that fell into it. Where one is cut, the part
@@ -51,17 +51,17 @@ def witnessed(columns: Columns, versions: Versions, row: Witness | None, span: S
         if version.valid_to is None or version.valid_to > span.ends
     )
     within = () if row is None else (_within(versions, row, span),)
-    return in_order(_joined(columns, (*before, *within, *behind)))
+    return order_versions(_joined(columns, (*before, *within, *behind)))
 
 
-def _cut(version: Version, span: Span) -> Version:
+def _cut(version: Version, span: SnapshotSpan) -> Version:
     """Return what is left of a version before a snapshot."""
     if version.valid_to is not None and version.valid_to <= span.begins:
         return version
     return replace(version, valid_to=span.begins, reached=span.begins, position=span.position)
 
 
-def _within(versions: Versions, row: Witness, span: Span) -> Version:
+def _within(versions: Versions, row: SnapshotRow, span: SnapshotSpan) -> Version:
     """Return the version that a snapshot says; where one that stands says the very same, as a part of that.
 
     Along the versions of a key positions never fall: where one is cut, what is behind is of a later snapshot.

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Position
 from lakeward.core.history.instants import instant_of_run, instant_of_time
 from lakeward.core.history.options import ByColumn, History
-from lakeward.core.history.versions import Step, closed
+from lakeward.core.history.versions import Step, apply_delete
 from lakeward.core.merge.change_log import Reject
 from lakeward.core.merge.fold import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class EndInstants:
     """The instants at which rows may end that a full load lacks, the best one first.
 
     One is not behind what a key has reached if it is less, or (`is_strict`) as much.
@@ -29,7 +29,7 @@ class Ends:
         return next(found, None)
 
 
-def ends_of(
+def find_end_instants(
     history: History,
     newest: int | None,
     time: int | None,
@@ -37,7 +37,7 @@ def ends_of(
     *,
     own_times: bool = False,
     is_first: bool = False,
-) -> Ends:
+) -> EndInstants:
     """Return when rows end that a full load lacks: at the greatest instant of its rows, `newest`.
 
     What dates its rows need not tell when it was made: a column, or a source time that is one, may say of all of
@@ -50,10 +50,10 @@ def ends_of(
     by_column, run = isinstance(history.validity, ByColumn), instant_of_run(history, ran)
     tells = (by_column or is_first) and run is not None
     told = instant_of_time(time, history) if time is not None and tells else None
-    return Ends(tuple(at for at in (newest, told, run) if at is not None), is_strict=by_column or own_times)
+    return EndInstants(tuple(at for at in (newest, told, run) if at is not None), is_strict=by_column or own_times)
 
 
-def outlasting(
+def rows_before_load(
     rows: Mapping[Key, Row],
     epoch: int,
     load: Sequence[ChangeEvent | Reject],
@@ -65,13 +65,13 @@ def outlasting(
 ) -> Mapping[Key, Row]:
     """Return the rows as they stand before the rows of a full load meet them, which a run takes that `ran` then.
 
-    What the load does not hold ends (`ends_of`), and lies in the order before them. A row that waits in quarantine
-    is held by the load, too.
+    What the load does not hold ends (`find_end_instants`), and lies in the order before them. A row that waits in
+    quarantine is held by the load, too.
     """
     events = [item for item in load if isinstance(item, ChangeEvent)]
     newest = max((event.instant for event in events if event.instant is not None), default=None)
     time = max((event.time for event in events if event.time is not None), default=None)
-    ends = ends_of(history, newest, time, ran, own_times=own_times, is_first=is_first)
+    ends = find_end_instants(history, newest, time, ran, own_times=own_times, is_first=is_first)
     place = Position(epoch, LOAD_SEQUENCE, 0, 0)
     kept = _keys(load)
     return {key: row if key in kept or row.deleted else _ended(row, ends, place) for key, row in rows.items()}
@@ -81,6 +81,6 @@ def _keys(load: Iterable[ChangeEvent | Reject]) -> set[Key]:
     return {key for item in load for key in item.keys}
 
 
-def _ended(row: Row, ends: Ends, place: Position) -> Row:
-    versions = closed(row.versions, Step(ends.after(row.versions[-1].reached), place))
+def _ended(row: Row, ends: EndInstants, place: Position) -> Row:
+    versions = apply_delete(row.versions, Step(ends.after(row.versions[-1].reached), place))
     return replace(row, cells={}, position=place, deleted=True, versions=versions)

@@ -12,7 +12,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SourceError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Position
 from lakeward.core.history.instants import instant_of_time
-from lakeward.core.history.older_snapshots import Span, Witness, witnessed
+from lakeward.core.history.older_snapshots import SnapshotRow, SnapshotSpan, insert_snapshot
 from lakeward.core.history.version_checks import violation
 from lakeward.core.merge.change_log import HOLDING, ChangeLogContents, Reason, Record
 from lakeward.core.merge.counts import Counts
@@ -23,7 +23,9 @@ from lakeward.core.progress import Progress
 from lakeward.core.text.numbers import format_count
 
 
-def span_of(dimension: Dimension, facts: BatchFacts, progress: Progress, records: Sequence[Record]) -> Span | None:
+def span_of(
+    dimension: Dimension, facts: BatchFacts, progress: Progress, records: Sequence[Record]
+) -> SnapshotSpan | None:
     """Return for how long a snapshot counts that comes behind newer ones; None of any other batch.
 
     `records` are those of all batches of the table. Raises SourceError where it cannot be told.
@@ -51,10 +53,10 @@ def span_of(dimension: Dimension, facts: BatchFacts, progress: Progress, records
     # Of a folder a first file may come later: what is taken of one again never lies below what was taken before.
     last = max(order for order in orders if order < min(following.objects))
     position = Position(epoch, LOAD_SEQUENCE, last, 0)
-    return Span(begins, instant_of_time(following.time, history), position)
+    return SnapshotSpan(begins, instant_of_time(following.time, history), position)
 
 
-def refuse_in_part(dimension: Dimension, facts: BatchFacts) -> None:
+def refuse_incomplete_snapshot(dimension: Dimension, facts: BatchFacts) -> None:
     """Raise SourceError where rows of a snapshot that is spliced in would hold their keys: it is taken whole."""
     held = sum(rows for reason, rows in facts.rejects.items() if reason in HOLDING)
     unreadable = facts.rejects.get(Reason.UNREADABLE, 0)
@@ -83,7 +85,7 @@ def splice(
     rows: Mapping[Key, Row],
     memory: ChangeLogContents,
     delivery: Delivery,
-    span: Span,
+    span: SnapshotSpan,
     facts: BatchFacts,
 ) -> DeliveryResult:
     """Work out what a snapshot between others does to a table that holds `rows`; of twins its last row counts."""
@@ -95,7 +97,7 @@ def splice(
     wrong = []
     for key in {**rows, **load}:
         before = rows[key].versions if key in rows else ()
-        versions = witnessed(columns, before, _row(dimension, load.get(key)), span)
+        versions = insert_snapshot(columns, before, _row(dimension, load.get(key)), span)
         if versions != before:
             after[key] = row_of(versions) if versions else None
         if (broken := violation(columns, versions)) is not None and dimension.history is not None:
@@ -118,9 +120,11 @@ def splice(
     )
 
 
-def _row(dimension: Dimension, event: ChangeEvent | None) -> Witness | None:
+def _row(dimension: Dimension, event: ChangeEvent | None) -> SnapshotRow | None:
     """Return the row that a snapshot has of a key, None where it has none; what it did not send is NULL."""
     if event is None:
         return None
     found = {name: event.cells.get(name, UNSET) for name in dimension.schema.names}
-    return Witness({name: None if value is UNSET else value for name, value in found.items()}, event.position.row)
+    return SnapshotRow(
+        {name: None if value is UNSET else value for name, value in found.items()}, event.position.row
+    )

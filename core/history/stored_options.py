@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.history.instants import shown
+from lakeward.core.history.instants import value_of_instant
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Validity
 from lakeward.core.text.literals import text_of
 
@@ -87,7 +87,7 @@ def _of_validity(validity: Validity) -> object:
 
 def _instant(instant: int | None, history: History) -> str | None:
     type_ = history.shown.type
-    return None if instant is None else text_of(shown(instant, type_), type_)
+    return None if instant is None else text_of(value_of_instant(instant, type_), type_)
 
 
 def _by_column(told: _Told, named: Sequence[str]) -> Mapping[str, object]:

@@ -15,7 +15,7 @@ Numbers: TypeAlias = Mapping[tuple[Key, int], int]
 NO_NUMBERS: Final[Numbers] = MappingProxyType({})
 
 
-def numbered(
+def assign_numbers(
     columns: Columns,
     numbers: Numbers,
     had: Mapping[Key, Versions],

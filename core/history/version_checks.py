@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
-from lakeward.core.history.instants import shown
+from lakeward.core.history.instants import value_of_instant
 from lakeward.core.history.options import Shown
 from lakeward.core.history.versions import Columns, Version, Versions
 from lakeward.core.text.literals import text_of
 
 
-class Broken(Enum):
+class VersionRule(Enum):
     """A rule that versions break; the last two are of rows, and broken by others alone."""
 
     EMPTY = "a version ends where it begins, or before"
@@ -29,12 +29,12 @@ class Broken(Enum):
 class Violation:
     """A rule that is broken, and by which version."""
 
-    rule: Broken
+    rule: VersionRule
     version: Version
 
     def told(self, form: Shown) -> str:
         """Return it in words: the rule, and where the version begins, as the table shows it."""
-        begins = text_of(shown(self.version.valid_from, form.type), form.type)
+        begins = text_of(value_of_instant(self.version.valid_from, form.type), form.type)
         return f"{self.rule.value} ({form.valid_from} = {begins})"
 
 
@@ -46,12 +46,12 @@ class Finding:
     """
 
     key: str
-    rule: Broken
+    rule: VersionRule
     begins: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class HistoryCheck:
     """What there is in a whole history: so many keys and versions, and how many keys break which rule.
 
     A key counts once, by the first rule that it breaks. `examples` are some of these keys, a few of each rule, rule
@@ -60,7 +60,7 @@ class Checked:
 
     keys: int = 0
     versions: int = 0
-    broken: Mapping[Broken, int] = field(default_factory=dict)
+    broken: Mapping[VersionRule, int] = field(default_factory=dict)
     examples: Sequence[Finding] = ()
 
     @property
@@ -73,17 +73,17 @@ def violation(columns: Columns, versions: Versions) -> Violation | None:
     """Return the first rule that the versions of a key break, or None where they are right."""
     for version in versions:
         if version.valid_to is not None and version.valid_to <= version.valid_from:
-            return Violation(Broken.EMPTY, version)
+            return Violation(VersionRule.EMPTY, version)
     if len(current := [version for version in versions if version.is_current]) > 1:
-        return Violation(Broken.TWO_CURRENT, current[0])
+        return Violation(VersionRule.TWO_CURRENT, current[0])
     for one, following in pairwise(versions):
         if one.valid_to is None or one.valid_to > following.valid_from:
-            return Violation(Broken.OVERLAP, following)
+            return Violation(VersionRule.OVERLAP, following)
         if one.valid_to < following.valid_from and not one.deleted:
-            return Violation(Broken.GAP, following)
+            return Violation(VersionRule.GAP, following)
         if one.valid_to == following.valid_from and columns.same(one.cells, following.cells):
-            return Violation(Broken.EQUAL, following)
-    return None if _ends_well(versions) else Violation(Broken.GAP, versions[-1])
+            return Violation(VersionRule.EQUAL, following)
+    return None if _ends_well(versions) else Violation(VersionRule.GAP, versions[-1])
 
 
 def _ends_well(versions: Versions) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, Key
-from lakeward.core.history.instants import shown
+from lakeward.core.history.instants import value_of_instant
 from lakeward.core.history.options import DAYS, PREVIOUS_KEY, History, Kind, Surrogate
 from lakeward.core.history.surrogate_numbers import Numbers
 from lakeward.core.history.versions import Version, Versions
@@ -28,13 +28,13 @@ def rows(dimension: Dimension, key: Key, versions: Versions, numbers: Numbers) -
         yield {name: cells.get(name) for name in names}
 
 
-def current(history: History, rows: Sequence[Mapping[str, Cell]]) -> Mapping[str, Cell] | None:
+def current_row(history: History, rows: Sequence[Mapping[str, Cell]]) -> Mapping[str, Cell] | None:
     """Return the row of the current version, of the versions of a key as a table shows them; None where none is.
 
     What was found to be otherwise since is none.
     """
     form = history.shown
-    open_end = None if form.open_end is None else shown(form.open_end, form.type)
+    open_end = None if form.open_end is None else value_of_instant(form.open_end, form.type)
     for row in rows:
         if history.known and row[form.known_to] is not None:
             continue
@@ -65,8 +65,8 @@ def _validity(history: History, version: Version) -> dict[str, Cell]:
         end = form.open_end
     elif form.closed and form.type.name == DAYS:
         end -= 1
-    cells: dict[str, Cell] = {form.valid_from: shown(version.valid_from, form.type)}
-    cells[form.valid_to] = None if end is None else shown(end, form.type)
+    cells: dict[str, Cell] = {form.valid_from: value_of_instant(version.valid_from, form.type)}
+    cells[form.valid_to] = None if end is None else value_of_instant(end, form.type)
     return cells if form.is_current is None else {**cells, form.is_current: version.is_current}
 
 

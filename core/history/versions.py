@@ -1,8 +1,8 @@
 """The versions of one key, and what one event more makes of them.
 
 Versions are taken on event by event, in position order. All that is needed for the next event
-is in the last two versions (`tail`): so a fold goes on from what a table has, and one that
-begins anew somewhere in the middle keeps all versions before that as they are (`spliced`).
+is in the last two versions (`last_versions`): so a fold goes on from what a table has, and one that
+begins anew somewhere in the middle keeps all versions before that as they are (`splice_versions`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Columns:
         return all(canonical(one.get(name)) == canonical(other.get(name)) for name in self.tracked)
 
 
-def opened(columns: Columns, versions: Versions, cells: Mapping[str, Cell], step: Step) -> Versions:
+def apply_row(columns: Columns, versions: Versions, cells: Mapping[str, Cell], step: Step) -> Versions:
     """Return the versions of a key after its row became `cells`.
 
     A change of a tracked column ends the open version and opens another; any other overwrites it. Of
@@ -99,7 +99,7 @@ def opened(columns: Columns, versions: Versions, cells: Mapping[str, Cell], step
     return (*versions, new)
 
 
-def closed(versions: Versions, step: Step) -> Versions:
+def apply_delete(versions: Versions, step: Step) -> Versions:
     """Return the versions of a key after its row went; where none is open, the last tells how far they are."""
     if not versions:
         return ()
@@ -113,12 +113,12 @@ def closed(versions: Versions, step: Step) -> Versions:
     return (*versions[:-1], replace(versions[-1], deleted=True, position=step.position, reached=at))
 
 
-def tail(versions: Versions) -> Versions:
+def last_versions(versions: Versions) -> Versions:
     """Return what is needed of the versions of a key to go on from them."""
     return versions[-2:]
 
 
-def spliced(stored: Versions, base: Versions, versions: Versions) -> Versions:
+def splice_versions(stored: Versions, base: Versions, versions: Versions) -> Versions:
     """Return the stored versions with those in place that a fold from `base` on has made.
 
     Those before it stay: they begin earlier. Of a base of two versions no event takes away the first; one alone may
@@ -131,7 +131,7 @@ def spliced(stored: Versions, base: Versions, versions: Versions) -> Versions:
     return (*(one for one in earlier if is_kept or one.position <= first.position), *versions)
 
 
-def in_order(versions: Sequence[Version]) -> Versions:
+def order_versions(versions: Sequence[Version]) -> Versions:
     """Return the versions of a key as a table has them, in order; what ended without a follower was deleted."""
     ordered = sorted(versions, key=lambda version: version.valid_from)
     starts = {one.valid_from: following.valid_from for one, following in pairwise(ordered)}

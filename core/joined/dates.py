@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
-from lakeward.core.history.instants import counting_between, instant_of, shown
+from lakeward.core.history.instants import instant_of, valid_instant_range, value_of_instant
 from lakeward.core.history.options import ByColumn, ByRun, ByTime, History
 from lakeward.core.history.versions import Versions
 from lakeward.core.joined.aggregates import Cells
@@ -44,7 +44,7 @@ def of_row(history: History, source: Source, cells: Cells | None, time: int | No
         return None
     event = ChangeEvent(operation=Operation.UPDATE, position=_CHANGED, cells=cells or {}, time=time)
     instant = instant_of(event, replace(history, validity=validity), time or 0)
-    least, most = counting_between(history)
+    least, most = valid_instant_range(history)
     return instant if instant is not None and least <= instant <= most else None
 
 
@@ -74,5 +74,7 @@ def beyond(history: History, versions: Versions) -> str | None:
     form, end = history.shown, history.shown.open_end
     for one in versions:
         if end is not None and max(one.valid_from, one.valid_to or one.valid_from) >= end:
-            return f"{BEYOND} ({form.valid_from} = {text_of(shown(one.valid_from, form.type), form.type)})"
+            return (
+                f"{BEYOND} ({form.valid_from} = {text_of(value_of_instant(one.valid_from, form.type), form.type)})"
+            )
     return None

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from lakeward.core.events import Key, Position, key_of, same
 from lakeward.core.history.options import History
-from lakeward.core.history.versions import Columns, Step, Version, Versions, closed, opened
+from lakeward.core.history.versions import Columns, Step, Version, Versions, apply_delete, apply_row
 from lakeward.core.joined.dates import BEGINNING, beyond, of_change
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan
@@ -120,7 +120,7 @@ def difference(standing: TableState, after: TableState, keys: Iterable[Key]) -> 
 
 def _after(columns: Columns, versions: Versions, made: Made | None, step: Step) -> Versions:
     """Return the versions of a key after its joined row became another, or went."""
-    return closed(versions, step) if made is None else opened(columns, versions, made.cells, step)
+    return apply_delete(versions, step) if made is None else apply_row(columns, versions, made.cells, step)
 
 
 def _shows_the_same(one: Version, other: Version) -> bool:

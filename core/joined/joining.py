@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, Key, key_of
-from lakeward.core.history.instants import instant_in
+from lakeward.core.history.instants import instant_of_value
 from lakeward.core.history.options import History
 from lakeward.core.joined.aggregates import Cells
 from lakeward.core.joined.declared import Joined
@@ -43,7 +43,7 @@ class Joining:
     def asked_at(self, name: str, beside: Cells) -> int | None:
         """Return as of which instant a row of the source beside it looks a source up; None: it finds nothing."""
         at, history = self.joined.sources[name].at, self.tables[name].history
-        return None if at is None else instant_in(beside[at], history or History())
+        return None if at is None else instant_of_value(beside[at], history or History())
 
     def otherwise(self, name: str) -> Mapping[str, Cell]:
         """Return what the joined table has in columns of a source of which a row finds none."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, has_fields, same
 from lakeward.core.history.options import Kind
-from lakeward.core.history.versions import Columns, Step, Versions, closed, opened, tail
+from lakeward.core.history.versions import Columns, Step, Versions, apply_delete, apply_row, last_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class Fold:
         standing = self.rows.get(event.key)
         before = () if standing is None else standing.versions
         step = Step(event.instant, event.position, event.old_key)
-        versions = opened(columns, before, row.cells, step)
+        versions = apply_row(columns, before, row.cells, step)
         return replace(row, cells=versions[-1].cells, versions=versions)
 
     def delete(self, key: Key, event: ChangeEvent) -> None:
@@ -196,7 +196,7 @@ class Fold:
         if self.history is not None:
             self.result.placed.add(event.position)
             before = () if standing is None else standing.versions
-            row = replace(row, versions=closed(before, Step(event.instant, event.position)))
+            row = replace(row, versions=apply_delete(before, Step(event.instant, event.position)))
         self.rows[key] = row
 
     def truncate(self, event: ChangeEvent) -> None:
@@ -277,7 +277,7 @@ def deleted_row(row: Row, place: Position) -> Row:
 
 def as_fold_base(row: Row) -> Row:
     """Return what is needed of a row to go on from it: which event set a cell no table tells."""
-    return replace(row, origin={}, versions=tail(row.versions))
+    return replace(row, origin={}, versions=last_versions(row.versions))
 
 
 def row_of(versions: Versions) -> Row:

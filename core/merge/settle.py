@@ -1,8 +1,9 @@
 """What a delivery does to a table: `settle` works out the rows, the memory and the counts.
 
-Each phase is a module of `lakeward.core.merge.settling`, and hands a value to the next: what the table has before
-(`TableBefore`), what the delivery brought (`Arrivals`), what of that no hold stops (`FilteredEvents`), and what the rows become
-(`FoldedDelivery`). Then it is known what became of each event, and what is to be remembered. `absorb` carries that out.
+Each phase is a module of `lakeward.core.merge.settling`, and passes a value to the next: the table before the
+delivery (`TableBefore`), the events of the delivery by their kind (`Arrivals`), the events that no hold stops
+(`FilteredEvents`), and the new rows (`FoldedDelivery`). From these follow the verdict of each event and the entries of
+the change log. `absorb` carries out the result.
 """
 
 from __future__ import annotations

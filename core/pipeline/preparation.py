@@ -21,7 +21,7 @@ from lakeward.core.checks.refused_files import REFUSED_ALARM, refuse_refused_fil
 from lakeward.core.checks.topic_restart import TOPIC_ALARM, refuse_topic_restart
 from lakeward.core.checks.unordered_truncates import refuse_unordered_truncate
 from lakeward.core.errors import AlarmRaised, ConservationError, SourceError
-from lakeward.core.history.snapshot_splice import refuse_in_part
+from lakeward.core.history.snapshot_splice import refuse_incomplete_snapshot
 from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.pipeline.direct_load import load_writer
 from lakeward.core.pipeline.discovery import dimension_as_stored, discover
@@ -95,7 +95,7 @@ def plan_and_resolve(job: Job[F], given: BatchInput[F], observe: StepObserver) -
                 batch = job.opened.quarantine.refuse(planned, batch)
                 planned = replace(planned, facts=batch.facts)
             if planned.splices is not None:
-                refuse_in_part(planned.dimension, planned.facts)
+                refuse_incomplete_snapshot(planned.dimension, planned.facts)
         with observe("resolve"):
             resolved = job.opened.table.resolve(planned, batch.frame)
             _check_counts(planned, resolved)

@@ -9,7 +9,7 @@ from typing import Generic, Protocol
 
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Cell
-from lakeward.core.history.version_checks import Checked
+from lakeward.core.history.version_checks import HistoryCheck
 from lakeward.core.ports.frames import F, F_contra
 from lakeward.core.settings.source_catalogue import SourceTable
 from lakeward.core.verification.compared_columns import ComparedColumns
@@ -20,7 +20,7 @@ from lakeward.core.verification.source_places import SourcePlace
 class Verification(Protocol[F_contra]):
     """What looks at a table whole, as anybody may have written to it, and changes nothing."""
 
-    def check_history(self, examples: int) -> Checked:
+    def check_history(self, examples: int) -> HistoryCheck:
         """Hold all versions of a history against its rules; of each rule that is broken, name so many keys at most.
 
         The options of the history are those that its versions were made with. Raises TableError where the table

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.refusals import no_versions, refuse_other_history
-from lakeward.core.history.version_checks import Checked
+from lakeward.core.history.version_checks import HistoryCheck
 from lakeward.core.pipeline.job import Job
 
 F = TypeVar("F")
@@ -15,7 +15,7 @@ EXAMPLES: Final = 5
 """So many keys are named of each rule that is broken."""
 
 
-def check_history(job: Job[F], examples: int = EXAMPLES) -> Checked:
+def check_history(job: Job[F], examples: int = EXAMPLES) -> HistoryCheck:
     """Return what all versions of a history are like, held against its rules; nothing is changed.
 
     Raises ConfigError for a table that keeps none, SchemaConflict where its versions were made with other options
@@ -32,4 +32,4 @@ def check_history(job: Job[F], examples: int = EXAMPLES) -> Checked:
             found="its table format does not look at a table whole",
             todo="Verify it with the tools of the format.",
         )
-    return found.check_history(examples) if progress.batch else Checked()
+    return found.check_history(examples) if progress.batch else HistoryCheck()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from lakeward.core.history import as_of
-from lakeward.core.history.instants import shown
+from lakeward.core.history.instants import value_of_instant
 from lakeward.core.history.options import History
 from lakeward.core.history.refusals import no_versions, refuse_other_history
 from lakeward.core.operations.read_rows import nothing_yet, reading_of, valid_at
@@ -86,7 +86,7 @@ def as_of_time(
             raise no_versions(name, "read as of a time")
         at = instant_of(time, history, container.runtime().now())
         wanted = valid_at(job, at, known)
-        told = {"table": str(name), "at": documents.cell(shown(at, history.shown.type)), "known": known}
+        told = {"table": str(name), "at": documents.cell(value_of_instant(at, history.shown.type)), "known": known}
         if sql is not None:
             return _asked(told, _query(job, history, at, known, sql), as_json=as_json)
         reading = reading_of(job)

@@ -11,7 +11,7 @@ import typer
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.history.refusals import no_versions
-from lakeward.core.history.version_checks import Broken, Checked, Finding
+from lakeward.core.history.version_checks import Finding, HistoryCheck, VersionRule
 from lakeward.core.text.numbers import format_count
 from lakeward.core.verification.against_source import SourceAccess, verify_against_source
 from lakeward.core.verification.history import check_history
@@ -62,7 +62,7 @@ Wait = Annotated[
     ),
 ]
 
-_Result = tuple[TableName, str, Checked | LakewardError]
+_Result = tuple[TableName, str, HistoryCheck | LakewardError]
 
 
 def verify(
@@ -90,7 +90,7 @@ def verify(
     with container_of(configured) as container:
         found = [_verified(container, configured, name) for name in _chosen(configured, tables or ())]
     failed = [documents.error(one) for *_, one in found if isinstance(one, LakewardError)]
-    code = 3 if any(isinstance(one, Checked) and one.broken for *_, one in found) else 0
+    code = 3 if any(isinstance(one, HistoryCheck) and one.broken for *_, one in found) else 0
     code = documents.failure_code(failed) if failed else code
     if as_json:
         listed = [_document(name, one) for name, _, one in found]
@@ -188,14 +188,14 @@ def _verified(container: Any, configured: Configured, name: TableName) -> _Resul
         return name, column, error
 
 
-def _document(name: TableName, one: Checked | LakewardError) -> Mapping[str, Any]:
+def _document(name: TableName, one: HistoryCheck | LakewardError) -> Mapping[str, Any]:
     if isinstance(one, LakewardError):
         return {"table": str(name), "error": documents.error(one)}
     return {
         "table": str(name),
         "keys": one.keys,
         "versions": one.versions,
-        "broken": {rule.name.lower(): one.broken.get(rule, 0) for rule in Broken},
+        "broken": {rule.name.lower(): one.broken.get(rule, 0) for rule in VersionRule},
         "examples": [
             {"key": parts_of(found.key), "rule": found.rule.name.lower(), "begins": found.begins}
             for found in one.examples
@@ -207,7 +207,7 @@ def _show(found: Sequence[_Result]) -> None:
     out, numbers = terminal.console(), ("keys", "versions", "keys that break a rule")
     grid = terminal.grid("table", *numbers, right=numbers)
     for name, _, one in found:
-        if isinstance(one, Checked):
+        if isinstance(one, HistoryCheck):
             counted = (one.keys, one.versions, one.wrong)
             grid.add_row(escaped(str(name)), *(f"{count:,}" for count in counted))
     if grid.row_count:
@@ -217,14 +217,14 @@ def _show(found: Sequence[_Result]) -> None:
             terminal.print_error(one)
         elif one.broken:
             _show_broken(name, column, one)
-    if any(isinstance(one, Checked) and one.broken for *_, one in found):
+    if any(isinstance(one, HistoryCheck) and one.broken for *_, one in found):
         out.print(
             "Others have changed these versions. Put them right in the table, by hand: "
             "docs/how-to/quarantine.md#versions-that-were-altered"
         )
 
 
-def _show_broken(name: TableName, column: str, one: Checked) -> None:
+def _show_broken(name: TableName, column: str, one: HistoryCheck) -> None:
     """Print rule by rule how many keys break it, and some of them."""
     out = terminal.console()
     out.print(f"[bold]{escaped(str(name))}[/]")

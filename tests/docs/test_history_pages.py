@@ -21,11 +21,11 @@ from pages import fences, sections, tables, text
 
 from lakeward.core.dimension import Dimension, Mode, TableName
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
-from lakeward.core.history.bitemporal import Beliefs, revised
+from lakeward.core.history.bitemporal import KnownVersions, update_known_versions
 from lakeward.core.history.instants import instant_of
 from lakeward.core.history.options import History, Kind
-from lakeward.core.history.reloads import outlasting
-from lakeward.core.history.surrogate_numbers import NO_NUMBERS, Numbers, numbered
+from lakeward.core.history.reloads import rows_before_load
+from lakeward.core.history.surrogate_numbers import NO_NUMBERS, Numbers, assign_numbers
 from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.merge.fold import Row, apply, columns_of
 from lakeward.core.schema import Type
@@ -129,7 +129,7 @@ def folded(of: Dimension, events: Table) -> Mapping[Key, Row]:
     for number, several in groupby(read, key=lambda event: event.position.epoch):
         of_epoch = [*several]
         load = [event for event in of_epoch if event.is_load]
-        rows = apply(of, outlasting(rows, number, load, history, 0) if load else rows, of_epoch).rows
+        rows = apply(of, rows_before_load(rows, number, load, history, 0) if load else rows, of_epoch).rows
     return rows
 
 
@@ -149,17 +149,17 @@ def numbers_of(of: Dimension, numbers: Numbers, before: Mapping[Key, Row], rows:
     columns = columns_of(of)
     assert columns is not None
     had, made = ({key: row.versions for key, row in one.items()} for one in (before, rows))
-    return numbered(columns, numbers, had, made, max(numbers.values(), default=0))
+    return assign_numbers(columns, numbers, had, made, max(numbers.values(), default=0))
 
 
 def believed(of: Dimension, events: Table) -> Table:
     """Return the rows of a table that keeps what was believed when, after the batches of a page."""
-    beliefs: dict[Key, Beliefs] = {}
+    beliefs: dict[Key, KnownVersions] = {}
     arrived = Table()
     for number, batch in groupby(events, key=lambda row: int(row["batch"])):
         arrived += batch
         for key, row in folded(of, arrived).items():
-            beliefs[key] = revised(of, key, beliefs.get(key, ()), row.versions, number)
+            beliefs[key] = update_known_versions(of, key, beliefs.get(key, ()), row.versions, number)
     columns = of.stored.schema
     found = [one.row(of.history or History(), columns.names) for every in beliefs.values() for one in every]
     found.sort(key=lambda cells: [*(cells[name] for name in of.stored.key)])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lakeward.adapters.memory import MemoryTable
 from lakeward.core.events import Key
-from lakeward.core.history.bitemporal import Belief, Beliefs
+from lakeward.core.history.bitemporal import KnownVersion, KnownVersions
 from lakeward.core.merge.fold import Row
 from lakeward.core.plan import MergePlan
 
@@ -15,32 +15,32 @@ from lakeward.core.plan import MergePlan
 class _Believes(MemoryTable):
     """Keeps other beliefs of the keys that a batch touches."""
 
-    def beliefs_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> dict[Key, Beliefs]:
+    def beliefs_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> dict[Key, KnownVersions]:
         found = MemoryTable.beliefs_after(self, plan, rows)
         return {key: self.wrongly(plan.batch, beliefs) for key, beliefs in found.items()}
 
-    def wrongly(self, batch: int, beliefs: Beliefs) -> Beliefs:
+    def wrongly(self, batch: int, beliefs: KnownVersions) -> KnownVersions:
         raise NotImplementedError
 
 
 class RewritesWhatWasKnown(_Believes):
     """Takes away what is believed no more, as a history does that does not keep it."""
 
-    def wrongly(self, batch: int, beliefs: Beliefs) -> Beliefs:
+    def wrongly(self, batch: int, beliefs: KnownVersions) -> KnownVersions:
         return tuple(belief for belief in beliefs if belief.known_to is None)
 
 
 class KeepsWhatWasKnownOutOfABatch(_Believes):
     """Lets what a batch finds out count from the next one on."""
 
-    def wrongly(self, batch: int, beliefs: Beliefs) -> Beliefs:
+    def wrongly(self, batch: int, beliefs: KnownVersions) -> KnownVersions:
         return tuple(replace(one, known_from=batch + 1) if one.known_from == batch else one for one in beliefs)
 
 
 class OverwritesWhatWasKnown(_Believes):
     """Writes over a version in which an untracked column or its end is another, as if it had always been so."""
 
-    def wrongly(self, batch: int, beliefs: Beliefs) -> Beliefs:
+    def wrongly(self, batch: int, beliefs: KnownVersions) -> KnownVersions:
         found = {begins(one): one for one in beliefs if one.known_to == batch}
         others = [one for one in beliefs if one.known_to != batch]
         anew = [
@@ -55,11 +55,11 @@ class OverwritesWhatWasKnown(_Believes):
 class EndsNothing(_Believes):
     """Goes on believing what was found to be otherwise."""
 
-    def wrongly(self, batch: int, beliefs: Beliefs) -> Beliefs:
+    def wrongly(self, batch: int, beliefs: KnownVersions) -> KnownVersions:
         return tuple(replace(belief, known_to=None) for belief in beliefs)
 
 
-def begins(belief: Belief) -> object:
+def begins(belief: KnownVersion) -> object:
     return belief.cells["valid_from"]
 
 

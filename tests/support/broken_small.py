@@ -27,7 +27,7 @@ from lakeward.adapters.formats.shared.small_batches.stored_rows import StoredRow
 from lakeward.adapters.formats.shared.small_batches.version_rows import ShownVersions
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation
-from lakeward.core.history.surrogate_numbers import Numbers, numbered
+from lakeward.core.history.surrogate_numbers import Numbers, assign_numbers
 from lakeward.core.history.versions import Versions
 from lakeward.core.merge.append import append
 from lakeward.core.merge.change_log import BaseRow, Change, ChangeLogContents
@@ -260,9 +260,9 @@ class NumbersVersionsAnew(Whole):
         """Know of no number that a version had."""
 
         def anew(columns: Any, _had: Any, before: Any, after: Any, highest: int) -> Numbers:
-            return numbered(columns, {}, dict.fromkeys(before, ()), after, highest)
+            return assign_numbers(columns, {}, dict.fromkeys(before, ()), after, highest)
 
-        patch.setattr(changed_rows, "numbered", anew)
+        patch.setattr(changed_rows, "assign_numbers", anew)
 
 
 class DropsWhatWasBelieved(Whole):

@@ -13,7 +13,7 @@ from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import History, Kind, Track
 from lakeward.core.history.version_checks import violation
-from lakeward.core.history.versions import Columns, Versions, spliced, tail
+from lakeward.core.history.versions import Columns, Versions, last_versions, splice_versions
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.delivery import Resolution
 from lakeward.core.merge.fold import Row, apply, columns_of
@@ -134,14 +134,14 @@ def check_split(random: Random) -> None:
     whole = apply(ONE, {}, events).rows[(1,)]
     place = random.randrange(len(events) + 1)
     first = apply(ONE, {}, events[:place]).rows
-    base = {key: replace(row, versions=tail(row.versions)) for key, row in first.items()}
+    base = {key: replace(row, versions=last_versions(row.versions)) for key, row in first.items()}
     second = apply(ONE, base, events[place:]).rows
     assert parted(first, base, second) == whole.versions
 
 
 def parted(first: Mapping[Key, Row], base: Mapping[Key, Row], second: Mapping[Key, Row]) -> Versions:
     before = first[(1,)].versions if first else ()
-    return spliced(before, base[(1,)].versions if base else (), second[(1,)].versions)
+    return splice_versions(before, base[(1,)].versions if base else (), second[(1,)].versions)
 
 
 def check_reload(random: Random, lateness: Lateness, way: Way) -> None:

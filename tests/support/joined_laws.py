@@ -14,7 +14,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.history.options import ByRun, History, Kind, Shown
 from lakeward.core.history.version_checks import violation
-from lakeward.core.history.versions import Versions, in_order, tail
+from lakeward.core.history.versions import Versions, last_versions, order_versions
 from lakeward.core.joined import join as joins
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
@@ -190,7 +190,7 @@ class Lake:
         found: dict[Key, list[joins.Version]] = defaultdict(list)
         for (key, _), version in self.rows.items():
             found[key].append(version)
-        return {key: in_order(versions) for key, versions in found.items()}
+        return {key: order_versions(versions) for key, versions in found.items()}
 
     def planned(self, ran: int = 0, *, whole: bool = False) -> JoinPlan:
         """Return the plan of the next batch; with `whole`, one that makes all rows anew."""
@@ -209,7 +209,7 @@ class Lake:
         keys = touched(self.joining, changes, tables)
         asked = {key: versions for key, versions in standing.items() if key in keys}
         if not self.joining.over_time:
-            asked = {key: tail(versions) for key, versions in asked.items()}
+            asked = {key: last_versions(versions) for key, versions in asked.items()}
         return joins.join(plan, needed(self.joining, tables, keys), changes, asked)
 
     def commit(self, plan: JoinPlan, written: Written) -> None:

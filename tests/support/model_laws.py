@@ -10,7 +10,7 @@ from typing import Any
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, Ties, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Key, Operation, Position, same
 from lakeward.core.history.options import History
-from lakeward.core.history.versions import in_order
+from lakeward.core.history.versions import order_versions
 from lakeward.core.merge.change_log import ChangeLogContents, Reason, Reject, trim
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.delivery import Delivery, Resolution
@@ -72,7 +72,9 @@ class Player:
 
     def stored(self, row: Row) -> Row:
         """Return a row as a table gives it back: of a history the versions are all that it has."""
-        return row_of(in_order([replace(one, deleted=False) for one in row.versions])) if row.versions else row
+        return (
+            row_of(order_versions([replace(one, deleted=False) for one in row.versions])) if row.versions else row
+        )
 
 
 @dataclass(frozen=True)

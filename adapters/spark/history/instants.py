@@ -18,11 +18,11 @@ from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Operation, Position
 from lakeward.core.history.instants import (
-    behind_the_end,
-    counting_between,
     instant_of_run,
-    out_of_range,
-    shown_between,
+    instant_range,
+    open_end_detail,
+    out_of_range_detail,
+    valid_instant_range,
 )
 from lakeward.core.history.options import TIMES, ByColumn, ByRun, History
 from lakeward.core.schema import Schema, Type
@@ -46,7 +46,7 @@ def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int, *, is_fi
 def undated(frame: DataFrame, dimension: Dimension) -> str | None:
     """Return in words why events must say from when they count and do not, as SQL, which is NULL of all others.
 
-    It is None where all do: `lakeward.core.history.instants.undated` as SQL.
+    It is None where all do: `lakeward.core.history.instants.undated_detail` as SQL.
     """
     history = dimension.history
     if history is None:
@@ -60,20 +60,20 @@ def undated(frame: DataFrame, dimension: Dimension) -> str | None:
 
 
 def _behind_the_end(history: History, end: int) -> str:
-    return f"CASE WHEN {names.INSTANT} >= {end}L AND {_IS_OF_A_KEY} THEN {text(behind_the_end(history))} END"
+    return f"CASE WHEN {names.INSTANT} >= {end}L AND {_IS_OF_A_KEY} THEN {text(open_end_detail(history))} END"
 
 
 def _out_of_range(history: History) -> str:
-    least, most = shown_between(history.shown.type)
+    least, most = instant_range(history.shown.type)
     is_outside = f"{names.INSTANT} NOT BETWEEN {least}L AND {most}L AND {_IS_OF_A_KEY}"
-    return f"CASE WHEN {is_outside} THEN {text(out_of_range(history))} END"
+    return f"CASE WHEN {is_outside} THEN {text(out_of_range_detail(history))} END"
 
 
 def _dated_by_none(frame: DataFrame, dimension: Dimension, history: History, column: str) -> str:
     has = set(frame.columns)
     is_there = dimension.schema.find(column) is not None  # the files may lack the column
     is_unset = "false" if is_there else "true"
-    too_large = f"WHEN {quoted(column)} IS NOT NULL THEN {text(out_of_range(history))}" if is_there else ""
+    too_large = f"WHEN {quoted(column)} IS NOT NULL THEN {text(out_of_range_detail(history))}" if is_there else ""
     if names.UNSET in has:
         is_unset = f"({is_unset} OR coalesce(array_contains({names.UNSET}, {text(column)}), false))"
     is_update = f"{names.OPERATION} = '{Operation.UPDATE.value}'"
@@ -143,7 +143,7 @@ def of_countable(instant: str, history: History) -> str:
     """Return an instant, as SQL, or NULL where no version may be valid from it on."""
     if history.shown.open_end is None and history.shown.type.name in (*TIMES, "bigint"):
         return instant
-    least, most = counting_between(history)
+    least, most = valid_instant_range(history)
     return f"CASE WHEN {instant} BETWEEN {least}L AND {most}L THEN {instant} END"
 
 

@@ -16,7 +16,7 @@ from lakeward.adapters.spark.sql.fragments import let, struct
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.events import LOAD_SEQUENCE
-from lakeward.core.history.older_snapshots import Span
+from lakeward.core.history.older_snapshots import SnapshotSpan
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import SkippedKeys
 
@@ -57,7 +57,7 @@ class Spliced:
         return SkippedKeys(keys, example) if keys else None
 
 
-def spliced(plan: MergePlan, shown: VersionRows, span: Span, rows: DataFrame, events: DataFrame) -> Spliced:
+def spliced(plan: MergePlan, shown: VersionRows, span: SnapshotSpan, rows: DataFrame, events: DataFrame) -> Spliced:
     """Put a snapshot into a history, between those before and behind it; `rows` are all of the table."""
     key = Key(plan.dimension)
     if not shown.current:  # else all versions of a key show what it is now
@@ -84,7 +84,7 @@ def _said(shown: VersionRows, key: Key, events: DataFrame) -> DataFrame:
     return events.groupBy(F.expr(key.text()).alias(KEY)).agg(F.expr(f"max_by({said}, {place}) AS {_SAID}"))
 
 
-def _versions(shown: VersionRows, span: Span, had: str) -> str:
+def _versions(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
     """Return the versions of a key once the snapshot has said how it stood: `witnessed` as SQL."""
     versions = shown.versions
     if span.begins >= span.ends:

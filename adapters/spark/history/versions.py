@@ -16,7 +16,7 @@ from lakeward.adapters.spark.sql.names import text
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, Sequences
-from lakeward.core.history.version_checks import Broken
+from lakeward.core.history.version_checks import VersionRule
 from lakeward.core.history.versions import Columns
 from lakeward.core.merge.fold import columns_of
 from lakeward.core.schema import Schema, Type
@@ -150,8 +150,8 @@ class Versions:
         overlaps, goes_on = "p.one.ends IS NULL OR p.one.ends > p.next.begins", "p.one.ends = p.next.begins"
         gap = "p.one.ends < p.next.begins AND NOT p.one.went"
         equal_next = f"{goes_on} AND ({self.same('p.one.cells', 'p.next.cells')})"
-        rule = f"CASE WHEN {overlaps} THEN {_words(Broken.OVERLAP)} WHEN {gap} THEN {_words(Broken.GAP)} "
-        rule += f"WHEN {equal_next} THEN {_words(Broken.EQUAL)} END"
+        rule = f"CASE WHEN {overlaps} THEN {_words(VersionRule.OVERLAP)} WHEN {gap} THEN {_words(VersionRule.GAP)} "
+        rule += f"WHEN {equal_next} THEN {_words(VersionRule.EQUAL)} END"
         lets = {
             "all": versions,
             "empty": "filter(all, v -> v.ends <= v.begins)",
@@ -164,10 +164,11 @@ class Versions:
         }
         return let(
             lets,
-            f"CASE WHEN size(empty) > 0 THEN {_broken(Broken.EMPTY, 'empty[0].begins')} "
-            f"WHEN size(open) > 1 THEN {_broken(Broken.TWO_CURRENT, 'open[0].begins')} "
+            f"CASE WHEN size(empty) > 0 THEN {_broken(VersionRule.EMPTY, 'empty[0].begins')} "
+            f"WHEN size(open) > 1 THEN {_broken(VersionRule.TWO_CURRENT, 'open[0].begins')} "
             "WHEN size(wrong) > 0 THEN wrong[0] "
-            f"WHEN newest.ends IS NOT NULL AND NOT newest.went THEN {_broken(Broken.GAP, 'newest.begins')} END",
+            "WHEN newest.ends IS NOT NULL AND NOT newest.went "
+            f"THEN {_broken(VersionRule.GAP, 'newest.begins')} END",
         )
 
     def place_in_epoch(self, place: str) -> str:
@@ -233,11 +234,11 @@ class Versions:
 _IS_OPEN: Final = "newest.begins IS NOT NULL AND newest.ends IS NULL"
 
 
-def _words(rule: Broken) -> str:
+def _words(rule: VersionRule) -> str:
     return text(rule.value)
 
 
-def _broken(rule: Broken, begins: str) -> str:
+def _broken(rule: VersionRule, begins: str) -> str:
     return struct({"rule": _words(rule), "begins": begins})
 
 

@@ -17,7 +17,7 @@ from lakeward.adapters.spark.sql import keys
 from lakeward.adapters.spark.sql.fragments import let, struct
 from lakeward.adapters.spark.sql.names import text
 from lakeward.core.dimension import Dimension
-from lakeward.core.history.version_checks import Broken, Checked, Finding
+from lakeward.core.history.version_checks import Finding, HistoryCheck, VersionRule
 from lakeward.core.history.versions import Columns
 from lakeward.core.schema import Schema
 
@@ -33,15 +33,15 @@ class _Told(Versions):
         return {name: type_ for name, type_ in super().fields.items() if name in _NEEDED}
 
 
-def check(rows: DataFrame, dimension: Dimension, examples: int) -> Checked:
+def check(rows: DataFrame, dimension: Dimension, examples: int) -> HistoryCheck:
     """Hold all rows of a history against its rules; of each that is broken, name so many keys at most."""
     by_key = _by_key(rows, dimension)
     counted = by_key.groupBy("rule").agg(F.expr("count(*) AS keys"), F.expr("sum(versions) AS versions")).collect()
-    broken = {Broken(row["rule"]): int(row["keys"]) for row in counted if row["rule"] is not None}
-    return Checked(
+    broken = {VersionRule(row["rule"]): int(row["keys"]) for row in counted if row["rule"] is not None}
+    return HistoryCheck(
         keys=sum(row["keys"] for row in counted),
         versions=sum(row["versions"] for row in counted),
-        broken={rule: broken[rule] for rule in Broken if rule in broken},
+        broken={rule: broken[rule] for rule in VersionRule if rule in broken},
         examples=_examples(by_key, examples) if broken else (),
     )
 
@@ -58,9 +58,9 @@ def _by_key(rows: DataFrame, dimension: Dimension) -> DataFrame:
     }
     wrong = let(
         lets,
-        f"CASE WHEN size(undated) > 0 THEN {_broken(Broken.UNDATED, 'bigint(NULL)')} "
+        f"CASE WHEN size(undated) > 0 THEN {_broken(VersionRule.UNDATED, 'bigint(NULL)')} "
         "WHEN wrong IS NOT NULL THEN wrong "
-        f"WHEN size(contrary) > 0 THEN {_broken(Broken.CONTRARY, 'contrary[0].begins')} END",
+        f"WHEN size(contrary) > 0 THEN {_broken(VersionRule.CONTRARY, 'contrary[0].begins')} END",
     )
     key = keys.key_text(keys.key_columns(dimension))
     found = told.selectExpr(f"{key} AS key", f"size({STORED}) AS versions", f"{wrong} AS wrong")
@@ -78,7 +78,7 @@ def _shown_of(dimension: Dimension) -> VersionRows:
     return VersionRows(dimension, history, _Told(Schema(columns), Columns(tracked), dimension.sequences, 1))
 
 
-def _broken(rule: Broken, begins: str) -> str:
+def _broken(rule: VersionRule, begins: str) -> str:
     return struct({"rule": text(rule.value), "begins": begins})
 
 
@@ -86,5 +86,5 @@ def _examples(by_key: DataFrame, number: int) -> Sequence[Finding]:
     """Return the first keys of each rule that is broken, rule by rule."""
     place = F.row_number().over(Window.partitionBy("rule").orderBy("key", "begins"))
     some = by_key.where("rule IS NOT NULL").withColumn("place", place).where(f"place <= {number}").collect()
-    ordered = sorted(some, key=lambda row: ([*Broken].index(Broken(row["rule"])), row["place"]))
-    return [Finding(row["key"], Broken(row["rule"]), row["begins"]) for row in ordered]
+    ordered = sorted(some, key=lambda row: ([*VersionRule].index(VersionRule(row["rule"])), row["place"]))
+    return [Finding(row["key"], VersionRule(row["rule"]), row["begins"]) for row in ordered]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent
-from lakeward.core.history.instants import instant_of, undated
+from lakeward.core.history.instants import instant_of, undated_detail
 from lakeward.core.history.options import History
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.delivery import Delivery
@@ -44,4 +44,4 @@ def date_repaired(dimension: Dimension, event: ChangeEvent, delivery: Delivery) 
 
 def _undated(event: ChangeEvent, history: History | None) -> str | None:
     """Return in words why an event does not say from when it counts, or None where it need not, or does."""
-    return None if history is None else undated(event, history)
+    return None if history is None else undated_detail(event, history)

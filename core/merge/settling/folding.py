@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
-from lakeward.core.history.versions import spliced
+from lakeward.core.history.versions import splice_versions
 from lakeward.core.merge.fold import FoldResult, Row, apply, as_fold_base
 from lakeward.core.merge.key_chains import chains
 from lakeward.core.merge.settling.events_by_key import EventsByKey
@@ -147,7 +147,7 @@ def with_all_versions(before: TableBefore, key: Key, base: Row | None, row: Row 
     if row is None or before.columns is None or key not in before.rows:
         return row
     versions = () if base is None else base.versions
-    return replace(row, versions=spliced(before.rows[key].versions, versions, row.versions))
+    return replace(row, versions=splice_versions(before.rows[key].versions, versions, row.versions))
 
 
 def none_if_bare(row: Row | None) -> Row | None:

@@ -8,7 +8,7 @@ from typing import Self
 
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
-from lakeward.core.history.reloads import outlasting
+from lakeward.core.history.reloads import rows_before_load
 from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Columns
 from lakeward.core.merge.change_log import BaseRow, ChangeLogContents, Reject
@@ -143,7 +143,7 @@ def _left_by_load(
         for item in _known(dimension, memory, delivery)
         if item.position.epoch == epoch and item.position.sequence == LOAD_SEQUENCE
     ]
-    return outlasting(
+    return rows_before_load(
         rows, epoch, load, history, delivery.ran, own_times=delivery.own_times, is_first=delivery.is_first
     )
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.history.instants import instant_in, instant_of_run, shown_between
+from lakeward.core.history.instants import instant_of_run, instant_of_value, instant_range
 from lakeward.core.history.options import (
     DAYS,
     NUMBERS,
@@ -249,7 +249,7 @@ def _instant(name: str, text: str | None, type_: Type) -> int | None:
     if text is None:
         return None
     try:
-        found = instant_in(value_of(text, type_), History(shown=Shown(type=type_)))
+        found = instant_of_value(value_of(text, type_), History(shown=Shown(type=type_)))
     except (ValueError, ArithmeticError):
         found = None
     if found is None:
@@ -261,7 +261,7 @@ def _form(type_: Type) -> str:
     """Return how an instant is written in the type of validity; a number of any type has 64 bits at most."""
     if type_.name not in NUMBERS:
         return _FORMS[type_.name]
-    least, most = shown_between(type_)
+    least, most = instant_range(type_)
     return f"write it as a whole number from {least} to {most}"
 
 

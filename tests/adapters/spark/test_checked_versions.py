@@ -15,7 +15,7 @@ from altering import Row, alter
 from project import Project
 from pyspark.sql import SparkSession
 
-from lakeward.core.history.version_checks import Broken
+from lakeward.core.history.version_checks import VersionRule
 
 pytestmark = pytest.mark.spark
 
@@ -66,18 +66,18 @@ def untouched(_: Sequence[Row]) -> None:
     pass
 
 
-ALTERED: Sequence[tuple[Callable[[Sequence[Row]], None], Broken | None, str | None]] = [
-    (reopened, Broken.TWO_CURRENT, "2026-11-01 10:00:00"),
-    (prolonged, Broken.OVERLAP, "2026-11-03 10:00:00"),
-    (alike, Broken.EQUAL, "2026-11-03 10:00:00"),
-    (emptied, Broken.EMPTY, "2026-11-01 10:00:00"),
-    (undated, Broken.UNDATED, None),
-    (ended_and_current, Broken.CONTRARY, "2026-11-05 10:00:00"),
+ALTERED: Sequence[tuple[Callable[[Sequence[Row]], None], VersionRule | None, str | None]] = [
+    (reopened, VersionRule.TWO_CURRENT, "2026-11-01 10:00:00"),
+    (prolonged, VersionRule.OVERLAP, "2026-11-03 10:00:00"),
+    (alike, VersionRule.EQUAL, "2026-11-03 10:00:00"),
+    (emptied, VersionRule.EMPTY, "2026-11-01 10:00:00"),
+    (undated, VersionRule.UNDATED, None),
+    (ended_and_current, VersionRule.CONTRARY, "2026-11-05 10:00:00"),
     (shortened, None, None),
     (untouched, None, None),
 ]
 KEYS = range(1, len(ALTERED) + 1)
-FOUND_BY_A_BATCH = (Broken.TWO_CURRENT, Broken.OVERLAP, Broken.EQUAL, Broken.EMPTY)
+FOUND_BY_A_BATCH = (VersionRule.TWO_CURRENT, VersionRule.OVERLAP, VersionRule.EQUAL, VersionRule.EMPTY)
 
 
 def put(project: Project, number: str) -> None:
@@ -114,7 +114,7 @@ def test_what_others_altered_is_found_by_its_rule_and_waits_with_the_event_that_
     shop: Project, spark: SparkSession
 ) -> None:
     right = {"table": "shop.item", "keys": len(KEYS), "versions": 3 * len(KEYS), "examples": []}
-    none = {rule.name.lower(): 0 for rule in Broken}
+    none = {rule.name.lower(): 0 for rule in VersionRule}
     assert verified(shop, 0) == {**right, "broken": none}
     rows = alter(shop, spark, altered)
     broken = [(key, rule, begins) for key, (_, rule, begins) in zip(KEYS, ALTERED, strict=True) if rule]
@@ -146,7 +146,7 @@ def test_what_waited_and_meets_such_versions_is_in_quarantine_with_its_own_file(
     assert given_up.code in (0, 3), given_up.err
     (entry,) = shop.entries()
     assert (entry["object"], entry["row"], entry["reason"]) == ("20261107-100000000.csv", 1, "history")
-    assert entry["detail"] == f"{Broken.TWO_CURRENT.value} (valid_from = 2026-11-01 10:00:00)"
+    assert entry["detail"] == f"{VersionRule.TWO_CURRENT.value} (valid_from = 2026-11-01 10:00:00)"
     assert json.loads(entry["text"])["city"] == "city 07"
     assert shop.call("quarantine", "fix", "shop.item", "1").code == 0
     repaired = shop.folder / "shop.item.fix.toml"

@@ -39,7 +39,7 @@ from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Cell, Key
-from lakeward.core.history.instants import counting_between
+from lakeward.core.history.instants import valid_instant_range
 from lakeward.core.history.options import ByRun, History, Shown
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Way
@@ -422,7 +422,7 @@ def test_a_join_that_dates_all_alike_is_not_what_the_core_makes(
 @pytest.mark.parametrize("shown", [BY_DAY, replace(BY_DAY, open_end=2_932_896), Shown(type=Type("int")), Shown()])
 def test_what_lies_behind_all_versions_dates_none_in_spark_either(active: SparkSession, shown: Shown) -> None:
     history, asked = History(shown=shown), [-719_163, -719_162, 7, 2_932_895, 2_932_896, 2**31 - 1, 2**31]
-    least, most = counting_between(history)
+    least, most = valid_instant_range(history)
     values = ", ".join(f"({at}L)" for at in asked)
     found = active.sql(f"SELECT {of_countable('at', history)} FROM VALUES {values} AS t(at)").collect()
     assert [at for (at,) in found] == [at if least <= at <= most else None for at in asked]

@@ -14,7 +14,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Position
 from lakeward.core.history.as_of import DIALECTS, check, is_current, valid_at
-from lakeward.core.history.bitemporal import Belief, as_known, revised
+from lakeward.core.history.bitemporal import KnownVersion, known_after, update_known_versions
 from lakeward.core.history.options import ByColumn, History, Shown
 from lakeward.core.history.version_rows import rows
 from lakeward.core.history.versions import Version, Versions
@@ -106,13 +106,13 @@ def test_what_is_believed_no_more_is_asked_for_by_the_batch_after_which_it_was()
     form = Shown(type=DATE)
     dimension = replace(dimension_of(form), history=History(shown=form, known=True))
     history = dimension.history or History()
-    beliefs: tuple[Belief, ...] = ()
+    beliefs: tuple[KnownVersion, ...] = ()
     for batch, told in enumerate([((0, None),), ((0, 5), (5, None)), ((0, 2), (2, 5), (5, None))], 1):
-        beliefs = revised(dimension, (1,), beliefs, versions(1, *told), batch)
+        beliefs = update_known_versions(dimension, (1,), beliefs, versions(1, *told), batch)
     names = dimension.stored.schema.names
     table = arrow(dimension, [dict(belief.row(history, names)) for belief in beliefs])
     for at, known in product(range(-1, 8), (1, 2, 3, None)):
-        stood = as_known(beliefs, 3 if known is None else known)
+        stood = known_after(beliefs, 3 if known is None else known)
         dated = arrow(dimension, [dict(belief.row(history, names)) for belief in stood])
         plain = valid_at(replace(history, known=False), at, dialect=DIALECTS["duckdb"])
         assert by_duckdb(table, valid_at(history, at, known, DIALECTS["duckdb"])) == by_duckdb(dated, plain)

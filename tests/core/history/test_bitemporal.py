@@ -15,9 +15,9 @@ from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position
-from lakeward.core.history.bitemporal import Belief, Beliefs, as_known, revised
+from lakeward.core.history.bitemporal import KnownVersion, KnownVersions, known_after, update_known_versions
 from lakeward.core.history.options import History, Kind, Shown, Surrogate
-from lakeward.core.history.version_rows import current, rows
+from lakeward.core.history.version_rows import current_row, rows
 from lakeward.core.history.versions import Versions
 from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import apply
@@ -35,14 +35,14 @@ WAYS = (
 )
 KEY = (1,)
 
-Revise = Callable[[Dimension, Key, Beliefs, Versions, int], Beliefs]
+Revise = Callable[[Dimension, Key, KnownVersions, Versions, int], KnownVersions]
 
 
 @dataclass(frozen=True)
 class Told:
     """What is believed of a key after all batches, and what its history was after each of them."""
 
-    beliefs: Beliefs
+    beliefs: KnownVersions
     stood: Mapping[int, Sequence[Mapping[str, Cell]]]
 
 
@@ -51,7 +51,7 @@ def told(random: Random, history: History, revise: Revise) -> Told:
     dimension, events = replace(ONE, history=history), draw_events(random)
     random.shuffle(events)
     arrived: list[ChangeEvent] = []
-    found, stood, batch = Beliefs(), {}, random.randrange(1, 5)
+    found, stood, batch = KnownVersions(), {}, random.randrange(1, 5)
     while events:
         selection = random.randrange(3)
         arrived, events = [*arrived, *events[:selection]], events[selection:]
@@ -67,7 +67,7 @@ def check(random: Random, history: History, revise: Revise) -> None:
     """The law, and that no belief is written twice."""
     found = told(random, history, revise)
     for batch, right in found.stood.items():
-        assert in_order(as_known(found.beliefs, batch)) == right
+        assert in_order(known_after(found.beliefs, batch)) == right
     last = max(found.stood, default=0)
     assert in_order(one for one in found.beliefs if one.known_to is None) == found.stood.get(last, [])
     named = Counter((one.cells["valid_from"], one.known_from) for one in found.beliefs)
@@ -87,45 +87,55 @@ def check_all(revise: Revise) -> None:
 
 
 def test_as_known_at_a_batch_a_history_is_what_stood_after_it() -> None:
-    check_all(revised)
+    check_all(update_known_versions)
 
 
 # What breaks it.
 
 
-def forgets(dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int) -> Beliefs:
+def forgets(
+    dimension: Dimension, key: Key, beliefs: KnownVersions, versions: Versions, batch: int
+) -> KnownVersions:
     """Keep what is believed now alone."""
-    return tuple(one for one in revised(dimension, key, beliefs, versions, batch) if one.known_to is None)
+    return tuple(
+        one for one in update_known_versions(dimension, key, beliefs, versions, batch) if one.known_to is None
+    )
 
 
-def writes_over(dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int) -> Beliefs:
+def writes_over(
+    dimension: Dimension, key: Key, beliefs: KnownVersions, versions: Versions, batch: int
+) -> KnownVersions:
     """Take a version that begins as before for the same, whatever it shows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Belief, "says", lambda self, other: True)
-        return revised(dimension, key, beliefs, versions, batch)
+        patch.setattr(KnownVersion, "says", lambda self, other: True)
+        return update_known_versions(dimension, key, beliefs, versions, batch)
 
 
 def sees_tracked_columns_alone(
-    dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int
-) -> Beliefs:
+    dimension: Dimension, key: Key, beliefs: KnownVersions, versions: Versions, batch: int
+) -> KnownVersions:
     """Write over what changes without a version of its own."""
     is_same = ("a", "valid_to")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Belief, "says", lambda self, other: all(self.cells[n] == other[n] for n in is_same))
-        return revised(dimension, key, beliefs, versions, batch)
+        patch.setattr(KnownVersion, "says", lambda self, other: all(self.cells[n] == other[n] for n in is_same))
+        return update_known_versions(dimension, key, beliefs, versions, batch)
 
 
-def ends_late(dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int) -> Beliefs:
+def ends_late(
+    dimension: Dimension, key: Key, beliefs: KnownVersions, versions: Versions, batch: int
+) -> KnownVersions:
     """Believe what a batch finds to be otherwise until the next."""
-    found = revised(dimension, key, beliefs, versions, batch)
+    found = update_known_versions(dimension, key, beliefs, versions, batch)
     return tuple(replace(one, known_to=batch + 1) if one.known_to == batch else one for one in found)
 
 
-def believes_anew(dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int) -> Beliefs:
+def believes_anew(
+    dimension: Dimension, key: Key, beliefs: KnownVersions, versions: Versions, batch: int
+) -> KnownVersions:
     """Write each version of a key that is touched, whether it is another or not."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Belief, "says", lambda self, other: False)
-        return revised(dimension, key, beliefs, versions, batch)
+        patch.setattr(KnownVersion, "says", lambda self, other: False)
+        return update_known_versions(dimension, key, beliefs, versions, batch)
 
 
 @pytest.mark.parametrize("revise", [forgets, writes_over, sees_tracked_columns_alone, ends_late, believes_anew])
@@ -165,8 +175,8 @@ def test_a_column_of_the_source_may_be_called_as_one_that_the_history_does_not_h
 
 def test_the_current_row_is_one_that_is_believed() -> None:
     was = {"valid_from": 1, "valid_to": None, "is_current": True, "known_from": 1, "known_to": 3}
-    assert current(HISTORY, [was]) is None
-    assert current(HISTORY, [was, {**was, "known_from": 3, "known_to": None}]) == {
+    assert current_row(HISTORY, [was]) is None
+    assert current_row(HISTORY, [was, {**was, "known_from": 3, "known_to": None}]) == {
         **was,
         "known_from": 3,
         "known_to": None,

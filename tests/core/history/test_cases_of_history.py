@@ -21,7 +21,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.instants import instant_of
 from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Track
-from lakeward.core.history.reloads import outlasting
+from lakeward.core.history.reloads import rows_before_load
 from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.merge.fold import Row, apply
 from lakeward.core.schema import Column, Schema, Type
@@ -64,7 +64,7 @@ def snapshot(of: Dimension, rows: Rows, cells: Iterable[Cells], epoch: int, inst
         replace(event(of, Operation.READ, line, instant), position=Position(epoch, LOAD_SEQUENCE, 1, number))
         for number, line in enumerate(cells, 1)
     ]
-    return apply(of, outlasting(rows, epoch, load, of.history or History(), 0), load).rows
+    return apply(of, rows_before_load(rows, epoch, load, of.history or History(), 0), load).rows
 
 
 def shown(of: Dimension, rows: Rows) -> list[tuple[Any, ...]]:
@@ -185,7 +185,7 @@ def test_people_whose_rows_say_when_they_were_changed(result: str, open_end: int
             moment = datetime.fromisoformat(line["updated_at"] or "").replace(tzinfo=UTC)
             at = instant_of(replace(read, cells={**line, "updated_at": moment}), history, 0)
             load.append(replace(read, position=Position(epoch, LOAD_SEQUENCE, 1, number), instant=at))
-        rows = apply(people, outlasting(rows, epoch, load, history, 0), load).rows
+        rows = apply(people, rows_before_load(rows, epoch, load, history, 0), load).rows
     assert shown(people, rows) == expected(folder / "expected" / result, people)
 
 

@@ -14,7 +14,7 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, Sequences, Tab
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Validity
-from lakeward.core.history.reloads import Ends, ends_of
+from lakeward.core.history.reloads import EndInstants, find_end_instants
 from lakeward.core.ledger.selection import Limits
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.operations.reload import ask, complete, record_decision
@@ -172,7 +172,7 @@ def test_of_a_day_the_last_state_counts_where_times_date_versions() -> None:
 def test_the_first_instant_counts_that_is_behind_what_the_key_has_reached(
     validity: Validity, newest: int | None, reached: int, end: int | None
 ) -> None:
-    assert ends_of(History(validity=validity), newest, 7, 9).after(reached) == end
+    assert find_end_instants(History(validity=validity), newest, 7, 9).after(reached) == end
 
 
 def test_a_time_that_a_column_gives_each_row_does_not_tell_when_a_load_was_made() -> None:
@@ -182,11 +182,11 @@ def test_a_time_that_a_column_gives_each_row_does_not_tell_when_a_load_was_made(
     shop.load({1: 5, 2: 5}, 6, 5)
     shop.load({1: 5}, 20, 5)
     assert shop.rows == {1: [(5, None)], 2: [(5, 20)]}
-    assert ends_of(History(), 5, 5, 9, own_times=True).after(5) == 9
+    assert find_end_instants(History(), 5, 5, 9, own_times=True).after(5) == 9
 
 
 def test_of_numbers_the_newest_alone_tells_an_end() -> None:
-    assert ends_of(BY_NUMBER, 5, 7, 9) == Ends((5,), is_strict=True)
+    assert find_end_instants(BY_NUMBER, 5, 7, 9) == EndInstants((5,), is_strict=True)
 
 
 # Truncates and deletes.

@@ -16,7 +16,7 @@ from tries import tries
 
 from lakeward.core.events import Cell
 from lakeward.core.history import versions
-from lakeward.core.history.versions import Columns, Step, Version, Versions, closed, opened
+from lakeward.core.history.versions import Columns, Step, Version, Versions, apply_delete, apply_row
 from lakeward.core.merge import fold
 
 RANDOMS = st.randoms(use_true_random=False)
@@ -53,23 +53,23 @@ def test_a_fold_goes_on_from_the_last_two_versions(random: Random) -> None:
 
 
 def ends_one_later(columns: Columns, before: Versions, cells: Image, step: Step) -> Versions:
-    after = opened(columns, before, cells, step)
+    after = apply_row(columns, before, cells, step)
     return tuple(replace(v, valid_to=v.valid_to and v.valid_to + (v is not after[-1])) for v in after)
 
 
 def ends_the_first(columns: Columns, before: Versions, cells: Image, step: Step) -> Versions:
-    after = opened(columns, before, cells, step)
+    after = apply_row(columns, before, cells, step)
     is_ended = len(after) > len(before) > 1 and before[-1].is_current
     return (replace(after[0], valid_to=after[-1].valid_from), *before[1:], after[-1]) if is_ended else after
 
 
 def ends_none(columns: Columns, before: Versions, cells: Image, step: Step) -> Versions:
-    after = opened(columns, before, cells, step)
+    after = apply_row(columns, before, cells, step)
     return (*before, after[-1]) if len(after) > len(before) else after
 
 
 def begins_anew_at_each(columns: Columns, before: Versions, cells: Image, step: Step) -> Versions:
-    after = opened(columns, before, cells, step)
+    after = apply_row(columns, before, cells, step)
     return (*after[:-1], replace(after[-1], valid_from=step.instant or 0))
 
 
@@ -79,17 +79,19 @@ def lets_time_run_back(found: Versions, step: Step) -> int:
 
 def keeps_what_is_empty(columns: Columns, before: Versions, cells: Image, step: Step) -> Versions:
     ended = before and before[-1].is_current and not columns.same(before[-1].cells, cells)
-    return (*before, opened(columns, before, cells, step)[-1]) if ended else opened(columns, before, cells, step)
+    return (
+        (*before, apply_row(columns, before, cells, step)[-1]) if ended else apply_row(columns, before, cells, step)
+    )
 
 
 def goes_on_with_none(columns: Columns, before: Versions, cells: Image, step: Step) -> Versions:
     ended = before and not before[-1].is_current
-    return (*before, opened(columns, (), cells, step)[-1]) if ended else opened(columns, before, cells, step)
+    return (*before, apply_row(columns, (), cells, step)[-1]) if ended else apply_row(columns, before, cells, step)
 
 
 def sees_no_witness(columns: Columns, before: Versions, cells: Image, step: Step) -> Versions:
     is_equal = before and before[-1].is_current and before[-1].cells == cells
-    return before if is_equal else opened(columns, before, cells, step)
+    return before if is_equal else apply_row(columns, before, cells, step)
 
 
 def leaves_it_open(before: Versions, step: Step) -> Versions:
@@ -98,7 +100,7 @@ def leaves_it_open(before: Versions, step: Step) -> Versions:
 
 def ends_what_is_empty(before: Versions, step: Step) -> Versions:
     is_empty = before and before[-1].is_current and before[-1].valid_from == step.instant
-    return (*before[:-1], replace(before[-1], valid_to=step.instant)) if is_empty else closed(before, step)
+    return (*before[:-1], replace(before[-1], valid_to=step.instant)) if is_empty else apply_delete(before, step)
 
 
 def compares_all(self: Columns, one: Image, other: Image) -> bool:
@@ -124,17 +126,17 @@ def goes_on_from_one(found: Versions) -> Versions:
 @pytest.mark.parametrize(
     ("where", "name", "broken", "law"),
     [
-        (fold, "opened", ends_one_later, check_database),
-        (fold, "opened", ends_one_later, check_as_of),
-        (fold, "opened", ends_the_first, check_database),
-        (fold, "opened", ends_none, check_as_of),
-        (fold, "opened", begins_anew_at_each, check_database),
-        (fold, "opened", keeps_what_is_empty, check_database),
-        (fold, "opened", goes_on_with_none, check_database),
-        (fold, "opened", sees_no_witness, check_key),
+        (fold, "apply_row", ends_one_later, check_database),
+        (fold, "apply_row", ends_one_later, check_as_of),
+        (fold, "apply_row", ends_the_first, check_database),
+        (fold, "apply_row", ends_none, check_as_of),
+        (fold, "apply_row", begins_anew_at_each, check_database),
+        (fold, "apply_row", keeps_what_is_empty, check_database),
+        (fold, "apply_row", goes_on_with_none, check_database),
+        (fold, "apply_row", sees_no_witness, check_key),
         (versions, "_instant", lets_time_run_back, check_database),
-        (fold, "closed", leaves_it_open, check_as_of),
-        (fold, "closed", ends_what_is_empty, check_database),
+        (fold, "apply_delete", leaves_it_open, check_as_of),
+        (fold, "apply_delete", ends_what_is_empty, check_database),
         (Columns, "same", compares_all, check_database),
         (versions, "_kept", overwrites_what_is_kept, check_key),
         (versions, "_previous", forgets_what_was_before, check_key),

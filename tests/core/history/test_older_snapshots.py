@@ -20,7 +20,7 @@ from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.history import older_snapshots, snapshot_splice
-from lakeward.core.history.older_snapshots import Span, Witness, witnessed
+from lakeward.core.history.older_snapshots import SnapshotRow, SnapshotSpan, insert_snapshot
 from lakeward.core.history.options import History, Shown, Track
 from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Columns, Version, Versions
@@ -204,21 +204,25 @@ def test_positions_of_versions_never_fall_on_what_was_found_once() -> None:
     check_any_order(Random(818), TRACKS[0])
 
 
-def _leaves_what_vanished(columns: Columns, versions: Versions, row: Witness | None, span: Span) -> Versions:
-    return versions if row is None else witnessed(columns, versions, row, span)
+def _leaves_what_vanished(
+    columns: Columns, versions: Versions, row: SnapshotRow | None, span: SnapshotSpan
+) -> Versions:
+    return versions if row is None else insert_snapshot(columns, versions, row, span)
 
 
 def _counts_as_long_as_the_version(
-    columns: Columns, versions: Versions, row: Witness | None, span: Span
+    columns: Columns, versions: Versions, row: SnapshotRow | None, span: SnapshotSpan
 ) -> Versions:
     """As a job does that looks at the stored versions alone: it has forgotten which snapshots saw them."""
     ends = next((v.valid_to for v in versions if v.covers(span.begins) and v.valid_to is not None), span.ends)
-    return witnessed(columns, versions, row, replace(span, ends=ends))
+    return insert_snapshot(columns, versions, row, replace(span, ends=ends))
 
 
-def _stands_behind_all(columns: Columns, versions: Versions, row: Witness | None, span: Span) -> Versions:
+def _stands_behind_all(
+    columns: Columns, versions: Versions, row: SnapshotRow | None, span: SnapshotSpan
+) -> Versions:
     """As a batch does whose events are all of the epoch in which they come: a later fold leaves them out."""
-    return witnessed(columns, versions, row, replace(span, position=span.position._replace(epoch=99)))
+    return insert_snapshot(columns, versions, row, replace(span, position=span.position._replace(epoch=99)))
 
 
 def _takes_what_was_written_alone(*of: Any) -> Any:
@@ -237,7 +241,7 @@ def _is_never_the_first(*_: Any) -> bool:
     return False
 
 
-def _places_a_row_by_its_own_file(versions: Versions, row: Witness, span: Span) -> Version:
+def _places_a_row_by_its_own_file(versions: Versions, row: SnapshotRow, span: SnapshotSpan) -> Version:
     """As a job does that forgets that the part cut off before it lies where the last file of the folder does."""
     return WITHIN(versions, row, replace(span, position=span.position._replace(object=span.position.object - 1)))
 
@@ -253,9 +257,9 @@ def _joins_nothing(_: Columns, versions: Iterable[Version]) -> Versions:
 @pytest.mark.parametrize(
     ("module", "name", "mistake"),
     [
-        (snapshot_splice, "witnessed", _leaves_what_vanished),
-        (snapshot_splice, "witnessed", _counts_as_long_as_the_version),
-        (snapshot_splice, "witnessed", _stands_behind_all),
+        (snapshot_splice, "insert_snapshot", _leaves_what_vanished),
+        (snapshot_splice, "insert_snapshot", _counts_as_long_as_the_version),
+        (snapshot_splice, "insert_snapshot", _stands_behind_all),
         (older_snapshots, "_joined", _joins_nothing),
         (older_snapshots, "_within", _places_a_row_by_its_own_file),
         (full_loads, "_unapplied", _takes_what_was_written_alone),

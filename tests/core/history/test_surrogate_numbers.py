@@ -11,7 +11,7 @@ from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import History, Shown, Surrogate
-from lakeward.core.history.surrogate_numbers import numbered
+from lakeward.core.history.surrogate_numbers import assign_numbers
 from lakeward.core.history.versions import Columns, Version, Versions
 from lakeward.core.operations.rollback import ask, roll_back
 from lakeward.core.pipeline.apply import apply_changes
@@ -31,7 +31,7 @@ def version(start: int, end: int | None, a: str) -> Version:
 def found(had: Versions, made: Versions, *numbers: int, highest: int = 9) -> list[int]:
     """Return the numbers of the versions that are made, of those that had these."""
     known = {(KEY, one.valid_from): number for one, number in zip(had, numbers, strict=True)}
-    given = numbered(COLUMNS, known, {KEY: had}, {KEY: made}, highest)
+    given = assign_numbers(COLUMNS, known, {KEY: had}, {KEY: made}, highest)
     return [given[KEY, one.valid_from] for one in made]
 
 
@@ -63,14 +63,14 @@ def test_a_version_keeps_its_number_by_its_start_or_else_by_its_end(
 
 def test_a_version_without_a_number_gets_one() -> None:
     """Somebody else may have written it."""
-    assert numbered(COLUMNS, {}, {KEY: (BONN,)}, {KEY: (BONN,)}, 9) == {(KEY, 1): 10}
+    assert assign_numbers(COLUMNS, {}, {KEY: (BONN,)}, {KEY: (BONN,)}, 9) == {(KEY, 1): 10}
 
 
 def test_what_is_equal_in_untracked_columns_alone_does_not_live_on() -> None:
     columns = Columns(tracked=("a", "b"))
     one, other = (replace(BONN, valid_from=at, cells={**BONN.cells, "b": at}) for at in (1, 2))
-    assert numbered(columns, {(KEY, 1): 1}, {KEY: (one,)}, {KEY: (other,)}, 1) == {(KEY, 2): 2}
-    assert numbered(COLUMNS, {(KEY, 1): 1}, {KEY: (one,)}, {KEY: (other,)}, 1) == {(KEY, 2): 1}
+    assert assign_numbers(columns, {(KEY, 1): 1}, {KEY: (one,)}, {KEY: (other,)}, 1) == {(KEY, 2): 2}
+    assert assign_numbers(COLUMNS, {(KEY, 1): 1}, {KEY: (one,)}, {KEY: (other,)}, 1) == {(KEY, 2): 1}
 
 
 # Through the pipeline.

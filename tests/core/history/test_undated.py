@@ -13,7 +13,7 @@ from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Operation, Position
-from lakeward.core.history.instants import day_of, instant_of, undated
+from lakeward.core.history.instants import day_of, instant_of, undated_detail
 from lakeward.core.history.options import ByColumn, ByTime, History, Shown
 from lakeward.core.merge.counts import Counts
 from lakeward.core.operations.explain import explain
@@ -220,9 +220,9 @@ def test_nothing_counts_from_an_instant_that_is_not_shown(type_: Type, least: in
     """A file may have a wider type than the table, where that does not follow."""
     history = replace(BY_NUMBER, shown=Shown(type=type_))
     words = f"the column seen, from which versions are dated, lies outside of what {type_.with_article} shows"
-    told = [undated(event(1, 0, instant=at), history) for at in (least - 1, least, most, most + 1)]
+    told = [undated_detail(event(1, 0, instant=at), history) for at in (least - 1, least, most, most + 1)]
     assert told == [words, None, None, words]
-    assert undated(event(1, 0, Operation.TRUNCATE, instant=most + 1), history) is None
+    assert undated_detail(event(1, 0, Operation.TRUNCATE, instant=most + 1), history) is None
 
 
 @pytest.mark.parametrize(

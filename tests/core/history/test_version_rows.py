@@ -12,7 +12,7 @@ import pytest
 from lakeward.core.dimension import Dimension, Mode, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
-from lakeward.core.history.instants import day_of, instant_of, shown
+from lakeward.core.history.instants import day_of, instant_of, value_of_instant
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate, Track, Validity
 from lakeward.core.history.version_rows import rows, surrogate_hash
 from lakeward.core.history.versions import Version
@@ -85,10 +85,10 @@ def test_what_leaves_no_row_has_its_source_time_or_the_run_where_a_column_of_tim
 
 
 def test_instants_are_shown_in_the_type_of_their_columns() -> None:
-    assert shown(1, DATE) == date(1970, 1, 2)
-    assert shown(NOON, TIMESTAMP) == datetime(1970, 1, 1, 12, tzinfo=UTC)
-    assert shown(NOON, Type("timestamp_ntz")) == datetime(1970, 1, 1, 12)
-    assert (shown(7, Type("bigint")), shown(7, Type("decimal", 38))) == (7, Decimal(7))
+    assert value_of_instant(1, DATE) == date(1970, 1, 2)
+    assert value_of_instant(NOON, TIMESTAMP) == datetime(1970, 1, 1, 12, tzinfo=UTC)
+    assert value_of_instant(NOON, Type("timestamp_ntz")) == datetime(1970, 1, 1, 12)
+    assert (value_of_instant(7, Type("bigint")), value_of_instant(7, Type("decimal", 38))) == (7, Decimal(7))
 
 
 def version(start: int, end: int | None, a: str, **rest: object) -> Version:

@@ -9,8 +9,8 @@ import pytest
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History, Kind, Shown, Track
-from lakeward.core.history.version_checks import Broken, violation
-from lakeward.core.history.versions import Columns, Version, Versions, in_order
+from lakeward.core.history.version_checks import VersionRule, violation
+from lakeward.core.history.versions import Columns, Version, Versions, order_versions
 from lakeward.core.merge.fold import Row, apply
 from lakeward.core.schema import Column, Schema, Type
 
@@ -124,16 +124,16 @@ def version(start: int, end: int | None, a: int = 0, *, deleted: bool = False) -
         ((version(1, 5, deleted=True), version(7, None)), None),
         ((version(1, 5, deleted=True),), None),
         ((), None),
-        ((version(5, 5, deleted=True),), Broken.EMPTY),
-        ((version(1, None), version(5, None, 1)), Broken.TWO_CURRENT),
-        ((version(1, 6), version(5, None, 1)), Broken.OVERLAP),
-        ((version(1, None), version(5, 6, 1)), Broken.OVERLAP),
-        ((version(1, 4), version(5, None, 1)), Broken.GAP),
-        ((version(1, 4),), Broken.GAP),
-        ((version(1, 5), version(5, None)), Broken.EQUAL),
+        ((version(5, 5, deleted=True),), VersionRule.EMPTY),
+        ((version(1, None), version(5, None, 1)), VersionRule.TWO_CURRENT),
+        ((version(1, 6), version(5, None, 1)), VersionRule.OVERLAP),
+        ((version(1, None), version(5, 6, 1)), VersionRule.OVERLAP),
+        ((version(1, 4), version(5, None, 1)), VersionRule.GAP),
+        ((version(1, 4),), VersionRule.GAP),
+        ((version(1, 5), version(5, None)), VersionRule.EQUAL),
     ],
 )
-def test_each_rule_of_versions_is_checked(versions: Versions, rule: Broken | None) -> None:
+def test_each_rule_of_versions_is_checked(versions: Versions, rule: VersionRule | None) -> None:
     found = violation(COLUMNS, versions)
     assert (None if found is None else found.rule) is rule
 
@@ -145,6 +145,6 @@ def test_a_violation_names_rule_and_version() -> None:
 
 
 def test_versions_that_are_read_tell_what_was_deleted() -> None:
-    read = in_order([version(7, None), version(1, 4), version(4, 5, 1)])
+    read = order_versions([version(7, None), version(1, 4), version(4, 5, 1)])
     assert [(v.valid_from, v.deleted) for v in read] == [(1, False), (4, True), (7, False)]
-    assert in_order([]) == ()
+    assert order_versions([]) == ()

@@ -18,7 +18,7 @@ from lookup_laws import check_lookup
 from tries import tries
 
 from lakeward.core.events import Cell, Key, canonical, same
-from lakeward.core.history.versions import Columns, Step, Version, Versions, opened
+from lakeward.core.history.versions import Columns, Step, Version, Versions, apply_row
 from lakeward.core.joined import join as joins
 from lakeward.core.joined import plan as plans
 from lakeward.core.joined import rows as rows_module
@@ -144,7 +144,7 @@ def reads_one_of_a_group(joining: Joining, tables: Tables, keys: Collection[Key]
 
 
 def ends_the_first(columns: Columns, before: Versions, cells: Cells, step: Step) -> Versions:
-    after = opened(columns, before, cells, step)
+    after = apply_row(columns, before, cells, step)
     is_ended = len(after) > len(before) > 1 and before[-1].is_current
     return (replace(after[0], valid_to=after[-1].valid_from), *before[1:], after[-1]) if is_ended else after
 
@@ -302,10 +302,10 @@ beneath = Joined.beneath
         (rows_module, "aggregated", ties_by_no_key, check_mirror),
         (rows_module, "aggregated", counts_null, check_mirror),
         (joins, "needed", reads_one_of_a_group, check_mirror),
-        (joins, "opened", ends_the_first, check_over_time),
-        (joins, "opened", ends_the_first, check_compared),
-        (joins, "closed", leaves_it_open, check_over_time),
-        (joins, "closed", leaves_it_open, check_compared),
+        (joins, "apply_row", ends_the_first, check_over_time),
+        (joins, "apply_row", ends_the_first, check_compared),
+        (joins, "apply_delete", leaves_it_open, check_over_time),
+        (joins, "apply_delete", leaves_it_open, check_compared),
         (joins, "_instants", sees_no_ends, check_over_time),
         (joins, "as_of", takes_all_as_it_is_now, check_over_time),
         (joins, "compared", forgets_when_it_was_touched, check_each_change),

@@ -20,7 +20,7 @@ from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import DELETED, Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
-from lakeward.core.history.version_rows import current
+from lakeward.core.history.version_rows import current_row
 from lakeward.core.merge.change_log import HOLDING, BaseRow, Reason
 from lakeward.core.merge.fold import Row
 from lakeward.core.merge.truncates import Truncates
@@ -88,7 +88,7 @@ class _Search:
         """Return the row that stands, of a history the current one."""
         history = self.dimension.history
         stand = (row for row in self.rows if not self._went(row))
-        row = next(stand, None) if history is None else current(history, self.rows)
+        row = next(stand, None) if history is None else current_row(history, self.rows)
         return None if row is None else Stored(self._row(row), batch_of(row))
 
     def gone(self) -> Stored | None:

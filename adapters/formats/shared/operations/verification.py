@@ -13,7 +13,7 @@ from lakeward.adapters.spark.schema_changes.schema_alignment import called_now
 from lakeward.adapters.spark.verification import comparison_queries, history_queries
 from lakeward.core.errors import TableError
 from lakeward.core.history import as_of
-from lakeward.core.history.version_checks import Checked
+from lakeward.core.history.version_checks import HistoryCheck
 from lakeward.core.verification.compared_columns import ComparedColumns
 from lakeward.core.verification.row_comparison import Comparison
 
@@ -25,13 +25,13 @@ class TableVerification:
         self.kept = kept
         self.load = load
 
-    def check_history(self, examples: int) -> Checked:
+    def check_history(self, examples: int) -> HistoryCheck:
         """Hold all versions against the rules; the columns are those that the table had when it was asked last."""
         dimension = self.kept.dimension
         with reading(str(dimension.name)):
             loaded = self.load()
             if loaded is None or not loaded.is_written:
-                return Checked()
+                return HistoryCheck()
             rows = called_now(loaded.rows(), dimension.new_names)
             return history_queries.check(rows, dimension, examples)
 

@@ -25,7 +25,7 @@ from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import DELETED
 from lakeward.core.events import Cell, Key, canonical
 from lakeward.core.history.options import History
-from lakeward.core.history.surrogate_numbers import Numbers, numbered
+from lakeward.core.history.surrogate_numbers import Numbers, assign_numbers
 from lakeward.core.history.versions import Versions
 from lakeward.core.merge.fold import Row, columns_of
 from lakeward.core.plan import MergePlan
@@ -140,7 +140,7 @@ def _numbers(found: SettledBatch, history: History) -> Numbers:
     had = {(key, reader.begin(row)): row[name] for key in found.settled.rows for row in stored.of(key)}
     before = {key: _versions(stored.by_key.get(key)) for key in found.settled.rows}
     after = {key: _versions(row) for key, row in found.settled.rows.items()}
-    return numbered(columns, had, before, after, plan.numbered)
+    return assign_numbers(columns, had, before, after, plan.numbered)
 
 
 def _count_current(row: Row | None) -> int:

@@ -12,12 +12,12 @@ from lakeward.adapters.spark.history.version_rows import BEGINS, CAME_FROM, ENDS
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, Key, Position
-from lakeward.core.history.bitemporal import Belief, revised
-from lakeward.core.history.instants import instant_in
+from lakeward.core.history.bitemporal import KnownVersion, update_known_versions
+from lakeward.core.history.instants import instant_of_value
 from lakeward.core.history.options import PREVIOUS_KEY, History
 from lakeward.core.history.surrogate_numbers import Numbers
 from lakeward.core.history.version_rows import rows as shown_rows
-from lakeward.core.history.versions import Version, Versions, in_order
+from lakeward.core.history.versions import Version, Versions, order_versions
 from lakeward.core.merge.fold import columns_of
 from lakeward.core.schema import Schema
 from lakeward.core.text.literals import key_text, read_key
@@ -42,11 +42,11 @@ class VersionReader:
 
     def versions(self, rows: Iterable[Mapping[str, Any]]) -> Versions:
         """Return the versions of one key, in order."""
-        return in_order([self._version(row, self.begin(row), self._end(row)) for row in rows])
+        return order_versions([self._version(row, self.begin(row), self._end(row)) for row in rows])
 
     def bases(self, rows: Iterable[Mapping[str, Any]]) -> Versions:
         """Return versions of one key as what is remembered has them, in order."""
-        return in_order([self._version(row, row[BEGINS], row[ENDS]) for row in rows])
+        return order_versions([self._version(row, row[BEGINS], row[ENDS]) for row in rows])
 
     def begin(self, row: Mapping[str, Any]) -> int:
         """Return the instant from which a shown version is valid. Raises ValueError where it says none."""
@@ -66,7 +66,7 @@ class VersionReader:
 
     def _instant(self, value: Any) -> int | None:
         """Return the instant that a value of the validity columns shows: their type is the unit of instants."""
-        return None if value is None else instant_in(value, self.history)
+        return None if value is None else instant_of_value(value, self.history)
 
     def _version(self, row: Mapping[str, Any], begins: int, ends: int | None) -> Version:
         old = row.get(CAME_FROM, row.get(PREVIOUS_KEY))
@@ -109,11 +109,12 @@ class ShownVersions:
         columns = self.history.schema(self.dimension.schema, self.dimension.key).names
         own = [name for name in columns if name not in self.history.knowing]
         beliefs = tuple(
-            Belief({name: row.get(name) for name in own}, position_of(row), row[form.known_from]) for row in stored
+            KnownVersion({name: row.get(name) for name in own}, position_of(row), row[form.known_from])
+            for row in stored
         )
         reached = {version.position: version.reached for version in versions}
         reached |= {position_of(row): row[names.REACHED] for row in stored if position_of(row) not in reached}
-        for belief in revised(self.dimension, key, beliefs, versions, self.batch, self.numbers):
+        for belief in update_known_versions(self.dimension, key, beliefs, versions, self.batch, self.numbers):
             row = dict(belief.row(self.history, columns))
             yield {**row, **_place(belief.position), names.REACHED: reached[belief.position]}
 

@@ -47,7 +47,7 @@ from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.fragments import let, place_type
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.events import Position
-from lakeward.core.history.reloads import Ends
+from lakeward.core.history.reloads import EndInstants
 from lakeward.core.plan import MergePlan
 
 _IS_LOADED, _NEWEST_PLACE, _HAS_BASE = "_lakeward_is_loaded", "_lakeward_newest_place", "_lakeward_has_base"
@@ -58,7 +58,7 @@ class Load:
     """A full load of a history: the texts of the keys that it has, and when all others end."""
 
     keys: DataFrame
-    ends: Ends
+    ends: EndInstants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,8 +288,9 @@ def _going_on(stood: DataFrame, history: VersionRows, load: Load | None) -> Data
     return stood.withColumns({name: F.expr(sql) for name, sql in places.items()}).drop(_NEWEST_PLACE, _IS_LOADED)
 
 
-def _ending(ends: Ends) -> str:
-    """Return at which instant a load ends the newest version of a key that it lacks, as SQL: `Ends.after`."""
+def _ending(ends: EndInstants) -> str:
+    """Return the instant at which a load ends the newest version of a key that it lacks, as SQL (`EndInstants.after`).
+    """
     behind = ">" if ends.is_strict else ">="
     cases = [f"WHEN {at}L {behind} newest.reached THEN {at}L" for at in ends.instants]
     return f"CASE {' '.join(cases)} END" if cases else "bigint(NULL)"

@@ -12,7 +12,7 @@ from lakeward.adapters.spark.history.instants import dated, undated
 from lakeward.adapters.spark.merge.resolution import told_rejects
 from lakeward.adapters.spark.sql import names
 from lakeward.core.events import Operation
-from lakeward.core.history.instants import counting_between, instant_of_time
+from lakeward.core.history.instants import instant_of_time, valid_instant_range
 from lakeward.core.history.options import ByColumn, History
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.plan import MergePlan
@@ -54,4 +54,4 @@ def _may_be_undated(plan: MergePlan, history: History) -> bool:
     if isinstance(history.validity, ByColumn) or plan.releases:
         return True
     ahead = 0 if facts.ahead is None else facts.ahead.time
-    return instant_of_time(max(facts.time or 0, ahead, plan.ran), history) > counting_between(history)[1]
+    return instant_of_time(max(facts.time or 0, ahead, plan.ran), history) > valid_instant_range(history)[1]

@@ -21,7 +21,7 @@ from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Ordered
 from lakeward.core.events import Position
 from lakeward.core.history.options import History
-from lakeward.core.history.reloads import ends_of
+from lakeward.core.history.reloads import find_end_instants
 from lakeward.core.plan import MergePlan
 
 
@@ -94,5 +94,5 @@ class Remembering:
         newest, time = rows.where(IS_EVENT).agg(F.max(names.INSTANT), F.max(names.TIME)).collect()[0]
         keys = Key(plan.dimension).of_keys(rows).select(KEY).where(f"{KEY} IS NOT NULL").distinct()
         own_times, is_first = plan.facts.own_times, plan.is_first
-        ends = ends_of(history, newest, time, plan.ran, own_times=own_times, is_first=is_first)
+        ends = find_end_instants(history, newest, time, plan.ran, own_times=own_times, is_first=is_first)
         return Load(keys=keys, ends=ends)

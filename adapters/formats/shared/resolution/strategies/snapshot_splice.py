@@ -12,18 +12,18 @@ from lakeward.adapters.spark.frames.event_frame import IS_REJECT
 from lakeward.adapters.spark.history.snapshot_splice import spliced
 from lakeward.adapters.spark.history.version_rows import VersionRows
 from lakeward.adapters.spark.merge.resolution import events_of
-from lakeward.core.history.older_snapshots import Span
-from lakeward.core.history.snapshot_splice import refuse_broken, refuse_in_part
+from lakeward.core.history.older_snapshots import SnapshotSpan
+from lakeward.core.history.snapshot_splice import refuse_broken, refuse_incomplete_snapshot
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
 
 
 def by_splicing(
-    kept: Keeping, plan: MergePlan, shown: VersionRows, span: Span, frame: DataFrame, rows: Rows
+    kept: Keeping, plan: MergePlan, shown: VersionRows, span: SnapshotSpan, frame: DataFrame, rows: Rows
 ) -> MergeResult:
     """Put a snapshot between others; none of its rows is late, a copy or behind a hold."""
-    refuse_in_part(plan.dimension, plan.facts)
+    refuse_incomplete_snapshot(plan.dimension, plan.facts)
     done = spliced(plan, shown, span, rows.all(), events_of(frame))
     if wrong := done.wrong():
         refuse_broken(plan.dimension, plan.facts, wrong.keys, wrong.example)
