@@ -2,8 +2,8 @@
 
 Each phase is a module of `lakeward.core.merge.settling`, and passes a value to the next: the table before the
 delivery (`TableBefore`), the events of the delivery by their kind (`Arrivals`), the events that no hold stops
-(`FilteredEvents`), and the new rows (`FoldedDelivery`). From these follow the verdict of each event and the entries of
-the change log. `absorb` carries out the result.
+(`FilteredEvents`), and the new rows (`FoldedDelivery`). From these follow the verdict of each event and the entries
+of the change log. `absorb` carries out the result.
 """
 
 from __future__ import annotations

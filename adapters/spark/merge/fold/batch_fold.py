@@ -289,8 +289,7 @@ def _going_on(stood: DataFrame, history: VersionRows, load: Load | None) -> Data
 
 
 def _ending(ends: EndInstants) -> str:
-    """Return the instant at which a load ends the newest version of a key that it lacks, as SQL (`EndInstants.after`).
-    """
+    """Return the instant at which a load ends a key that it lacks, as SQL (`EndInstants.after`)."""
     behind = ">" if ends.is_strict else ">="
     cases = [f"WHEN {at}L {behind} newest.reached THEN {at}L" for at in ends.instants]
     return f"CASE {' '.join(cases)} END" if cases else "bigint(NULL)"
