@@ -62,6 +62,13 @@ class ChangeLogTable:
         """Whether some event that is remembered may have been sent in part."""
         return names.UNSET in self.table.columns
 
+    def has_moves(self, upto: int) -> bool:
+        """Return whether a key change is remembered, or waits, up to `n`; no Spark is needed."""
+        if not self.has_parts:
+            return False
+        within = f"{names.BATCH} <= {upto} and {names.EPOCH} = {self.batches.epoch}"
+        return bool(self.table.rows(f"{OLD_RECORD} is not null and {within}", (KIND,)).num_rows)
+
     @property
     def counts(self) -> str:
         """Which entries of a key tell how it stands, as a condition."""

@@ -23,7 +23,7 @@ from lakeward.adapters.formats.shared.resolution.strategies.full_load import by_
 from lakeward.adapters.formats.shared.resolution.strategies.image_match import by_images, meets_images
 from lakeward.adapters.formats.shared.resolution.strategies.ordered_fold import by_folding
 from lakeward.adapters.formats.shared.resolution.strategies.snapshot_splice import by_splicing
-from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import by_judging
+from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import by_judging, may_be_judged
 from lakeward.adapters.formats.shared.rows.new_rows import written
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.table_rows import Loaded, Rows
@@ -98,6 +98,8 @@ def merge(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None
         frame = as_leaf(frame.coalesce(1 + plan.facts.read // ROWS_A_PART))
     regressions = find_regressions(kept, plan, frame, rows)
     plan, arrived = sort_out(kept, plan, frame, rows)
+    if plan.folds and may_be_judged(kept, plan, arrived):
+        plan = replace(plan, folds=False)
     work_out = by_folding if plan.folds else by_judging
     return replace(work_out(kept, plan, arrived, rows), log_regressions=regressions)
 
