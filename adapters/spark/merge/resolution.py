@@ -250,10 +250,12 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
     `found` holds what stands of the batch's keys: the position (named by `standing`),
     IS_LIVE, and where the row lies (`locators`).
     """
-    key = [*_key(plan), *_STANDING, IS_LIVE, *locators]
-    is_same = " AND ".join(f"{name} <=> {standing(name)}" for name in _PLACE)
+    stood = (*_STANDING, IS_LIVE, *locators)
+    meets = plan.recalls and found is not None  # else each event is newer than what stands, which is met last
+    key = [*_key(plan), *(stood if meets else ())]
+    is_same = " AND ".join(f"{name} <=> {standing(name)}" for name in _PLACE) if meets else "false"
     by_sequence = (
-        _meet(events, found, plan, locators)
+        _meet(events, found if meets else None, plan)
         .groupBy(*key, names.SEQUENCE)
         .agg(
             F.expr(f"count(*) AS {_EVENTS}"),
@@ -269,7 +271,7 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
         )
     )
     tied = f"CASE WHEN {_LEAST} != {_MOST} AND {has_order()} THEN {_NEWER} - 1 ELSE 0 END"
-    if plan.dimension.unique_sequences:
+    if plan.dimension.unique_sequences and meets:
         stands = f"{_STANDING[0]} = {plan.epoch} AND {_STANDING[1]} = {names.SEQUENCE}"
         tied = f"CASE WHEN {stands} AND {has_order()} THEN {_NEWER} ELSE {tied} END"
     sums = [F.expr(f"sum({name}) AS {name}") for name in (_EVENTS, _NEWER, _SAME, INSERTS, WHOLES, DELETES)]
@@ -279,8 +281,12 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
         F.expr(f"sum({tied}) AS {_TIES}"),
         *sums,
     )
+    if found is None:
+        by_key = by_key.selectExpr("*", *no_place(plan.dimension, locators), f"boolean(NULL) AS {IS_LIVE}")
+    elif not meets:
+        by_key = by_key.join(found, list(plan.dimension.key), "left")
     counted = [f"bigint({sql}) AS {_counted(name)}" for name, sql in _counts().items()]
-    return by_key.selectExpr(*key, ID, WHOLES, DELETES, f"{_NEWER} > 0 AS {IS_NEWS}", *counted)
+    return by_key.selectExpr(*_key(plan), *stood, ID, WHOLES, DELETES, f"{_NEWER} > 0 AS {IS_NEWS}", *counted)
 
 
 def _counts() -> Mapping[str, str]:
@@ -311,15 +317,13 @@ def _counted(name: str) -> str:
     return f"_lakeward_count_{name}"
 
 
-def _meet(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators: Sequence[str]) -> DataFrame:
-    """Put beside each event what stands of its key, and say whether the event is newer."""
+def _meet(events: DataFrame, found: DataFrame | None, plan: MergePlan) -> DataFrame:
+    """Put beside each event what stands of its key, and say whether the event is newer; each is that meets none."""
     narrow = events.selectExpr(*_key(plan), *_PLACE, ID, f"xxhash64({hashed(plan)}) AS {_CONTENT}")
     if found is None:
-        nothing = no_place(plan.dimension, locators)
-        joined = narrow.selectExpr("*", *nothing, f"boolean(NULL) AS {IS_LIVE}")
-    else:
-        sent = F.broadcast(found) if plan.facts.read <= SMALL else found
-        joined = narrow.join(sent, list(plan.dimension.key), "left")
+        return narrow.selectExpr("*", f"true AS {_IS_NEWER}")
+    sent = F.broadcast(found) if plan.facts.read <= SMALL else found
+    joined = narrow.join(sent, list(plan.dimension.key), "left")
     return joined.selectExpr("*", f"{_is_newer(plan)} AS {_IS_NEWER}")
 
 
