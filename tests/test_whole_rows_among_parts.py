@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 import pytest
@@ -12,47 +11,17 @@ from spark import MakeLake
 
 from lakeward.adapters.formats.shared.change_log import retention
 from lakeward.adapters.formats.shared.resolution import resolver
-from lakeward.core.dimension import Dimension, Lateness, Unbounded, Within
+from lakeward.core.dimension import Dimension, Lateness, Within
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.plugins.testing.player import Lake, MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Script
 
 pytestmark = pytest.mark.spark
 
-_BATCHES, _EVENTS, _KEYS = 12, 14, 10
-_LATE_BY = 120
-_LATE, _MOVES = 0.2, 0.1
-"""How many events come late, and how many of those that are in part change their key."""
-
-
-def _changes(random: Random) -> Iterator[Sequence[ChangeEvent]]:
-    """Yield batches of whole rows; every third has events beside them that come late, whole or in part."""
-    at, late = 0, list[ChangeEvent]()
-    for number in range(1, _BATCHES + 1):
-        came: list[ChangeEvent] = []
-        for row in range(_EVENTS):
-            at += random.randint(1, 6)
-            operation = random.choice([Operation.INSERT, Operation.UPDATE, Operation.UPDATE, Operation.DELETE])
-            event = _event(operation, at, random.randrange(_KEYS), Position(1, at, number, row))
-            if random.random() >= _LATE:
-                came.append(event)
-            else:
-                late.append(_in_part(event, random) if operation is Operation.UPDATE else event)
-        if number % 3 == 0:
-            places = enumerate(late, _EVENTS)
-            came += [replace(event, position=Position(1, event.time or 0, number, row)) for row, event in places]
-            late = []
-        yield came
-
 
 def _event(operation: Operation, at: int, key: int, position: Position) -> ChangeEvent:
     cells = {"h": 0, "id": key, "a": at, "b": -at}
     return ChangeEvent(operation=operation, position=position, key=(0, key), cells=cells, time=at)
-
-
-def _in_part(event: ChangeEvent, random: Random) -> ChangeEvent:
-    found = replace(event, cells={**event.cells, random.choice(["a", "b"]): UNSET})
-    return _moved(found, random.randrange(_KEYS)) if random.random() < _MOVES else found
 
 
 def _moved(event: ChangeEvent, old: int) -> ChangeEvent:
@@ -79,16 +48,6 @@ def _play(lake: Lake, lateness: Lateness, deliveries: Sequence[Sequence[ChangeEv
     script = Script(dimension, deliveries, [], in_part=True)
     expected = Player(script, MemoryLake()).play().moments
     return Player(script, lake, expected=expected).play()
-
-
-@pytest.mark.parametrize("lateness", [Within(_LATE_BY), pytest.param(Unbounded(), marks=pytest.mark.long)], ids=str)
-@pytest.mark.usefixtures("by_spark")
-def test_whole_rows_are_judged_among_parts_that_come_late(
-    make_lake: MakeLake, judged: list[bool], lateness: Lateness
-) -> None:
-    _play(make_lake(), lateness, [*_changes(Random(7))])
-    assert any(judged)
-    assert not all(judged)
 
 
 @pytest.mark.usefixtures("by_spark")
